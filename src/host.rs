@@ -66,13 +66,13 @@ pub(crate) fn open(
         checkpoints: None,
         restart: None,
     };
-    let Some(Estate { vault, own, former }) = &setting.estate else { return Ok(parts) };
+    let Some(Estate { checkpoints, own, former }) = &setting.estate else { return Ok(parts) };
     let open = |file: &OwnedFd| file.try_clone().map(File::from).map_err(not_set_up);
-    let vault = CheckpointFiles::open(open(vault)?, owner).map_err(not_set_up)?;
+    let checkpoints = CheckpointFiles::open(open(checkpoints)?, owner).map_err(not_set_up)?;
     let places = SegmentMap::begin(open(&own.places)?, segments).map_err(not_set_up)?;
     parts.spill = SpillFile::given(open(&own.spill)?, places);
-    let last = vault.last().map_err(not_set_up)?;
-    parts.checkpoints = Some(CheckpointFile(vault));
+    let last = checkpoints.last().map_err(not_set_up)?;
+    parts.checkpoints = Some(CheckpointFile(checkpoints));
     let Some(Committed { number, incarnation, position, state }) = last else { return Ok(parts) };
     let position =
         Position::decode(&position, setting.config.sets.len() as u32).map_err(not_set_up)?;

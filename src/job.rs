@@ -27,7 +27,7 @@ pub struct Job {
 #[derive(Debug)]
 enum Link {
     Alone,
-    Local(local::Seat),
+    Local(local::Member),
     Pmi(client::Client),
     #[cfg(feature = "pmix")]
     Pmix(Box<pmix::Client>),
@@ -93,15 +93,15 @@ impl Job {
     #[expect(clippy::expect_used, reason = "documented: Linux has had getrandom since 3.17")]
     pub fn local(n: u32) -> Vec<Job> {
         let id = random_id().expect("random numbers for the name of the job");
-        let seats = local::table(n).into_iter().zip(0..);
-        seats
-            .map(|(seat, rank)| Job { rank, size: n, id: id.clone(), link: Link::Local(seat) })
+        let members = local::table(n).into_iter().zip(0..);
+        members
+            .map(|(member, rank)| Job { rank, size: n, id: id.clone(), link: Link::Local(member) })
             .collect()
     }
 
     /// A job of this process alone, that others may join: for runtimes whose processes tell each other
     /// their addresses ([`Endpoint::address`], [`Endpoint::connect`]). Ranks are this process's own
-    /// numbers for the others, below `seats`, and its own is 0. There are three contexts: 0, 0x4000 and
+    /// numbers for the others, below `peer_slots`, and its own is 0. There are three contexts: 0, 0x4000 and
     /// 0x8000; messages in others are not received.
     ///
     /// ```
@@ -124,8 +124,8 @@ impl Job {
     /// assert_eq!(&text, b"ahoy");
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn open(seats: u32) -> Job {
-        Job { rank: 0, size: seats.max(1), id: OPEN.to_owned(), link: Link::Open }
+    pub fn open(peer_slots: u32) -> Job {
+        Job { rank: 0, size: peer_slots.max(1), id: OPEN.to_owned(), link: Link::Open }
     }
 
     /// The job of a process whose connection to the launcher belongs to another library, an MPI: where
@@ -134,10 +134,10 @@ impl Job {
     ///
     /// # Errors
     /// [`Error::Setting`] when the launcher's description is incomplete; [`Error::Bootstrap`] when that of the nodes is.
-    pub fn embedded(seats: u32) -> Result<Job, Error> {
+    pub fn embedded(peer_slots: u32) -> Result<Job, Error> {
         let look = environment::value;
         if !environment::is_logged() && !crate::nodes::are_several()? {
-            return Ok(Job::open(seats));
+            return Ok(Job::open(peer_slots));
         }
         let number = |name: &'static str| {
             let text = look(name).unwrap_or_default();
@@ -200,7 +200,7 @@ impl Job {
     pub fn barrier(&mut self) -> Result<(), Error> {
         match &mut self.link {
             Link::Alone | Link::Open | Link::Named => Ok(()),
-            Link::Local(seat) => seat.exchange("barrier", "").map(drop),
+            Link::Local(member) => member.exchange("barrier", "").map(drop),
             Link::Pmi(client) => client.barrier(),
             #[cfg(feature = "pmix")]
             Link::Pmix(client) => client.barrier(),
@@ -251,7 +251,7 @@ impl Job {
         match &mut self.link {
             Link::Alone | Link::Open => Ok(vec![mine.to_owned()]),
             Link::Named => Ok((0..self.size).map(|rank| self.name(rank)).collect()),
-            Link::Local(seat) => seat.exchange(label, mine),
+            Link::Local(member) => member.exchange(label, mine),
             Link::Pmi(client) => client.exchange(label, mine),
             #[cfg(feature = "pmix")]
             Link::Pmix(client) => client.exchange(label, mine),

@@ -7,12 +7,8 @@ pub(crate) mod body;
 mod codec;
 mod front;
 pub mod kind;
-#[cfg(any(test, feature = "vectors"))]
-mod parsed;
 
 pub(crate) use codec::rndv_data;
-#[cfg(any(test, feature = "vectors"))]
-pub use parsed::ParsedFrame;
 
 use crate::loan::Offer;
 use crate::memory::{NoMemory, TargetAddr};

@@ -29,6 +29,8 @@ pub mod memory;
 pub mod multi;
 mod multi_recv;
 pub mod one_sided;
+#[cfg(any(test, feature = "vectors"))]
+mod parsed_frame;
 pub mod peer;
 pub mod policy;
 mod pool;
@@ -56,10 +58,10 @@ pub use arithmetic::{Atomic, AtomicOp, AtomicType};
 pub use call::{Ended, Over};
 pub use clock::Clock;
 pub use error::{Error, NotNow};
-#[cfg(any(test, feature = "vectors"))]
-pub use frame::ParsedFrame;
 pub use frame::kind;
 pub use names::{Data, Dest, Pattern, Rank, Request, Status};
+#[cfg(any(test, feature = "vectors"))]
+pub use parsed_frame::ParsedFrame;
 pub use rma::Exposed;
 pub use send::bytes;
 
@@ -149,7 +151,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Others may come at any time, and of contexts only the two highest bits are distinguished: an open job.
     pub fn open(&mut self) {
         self.core.immediate = Immediate::OPEN;
-        self.core.expects_newcomers = true;
+        self.core.accepts_new_peers = true;
     }
 
     /// Whether messages in this context are distinguished from those in others.

@@ -164,7 +164,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     /// Ends the receives from any source if nobody is left to send anything.
     pub fn end_of_any_source(&mut self) {
-        let Some(rank) = self.core.last_finished.filter(|_| !self.core.expects_newcomers) else {
+        let Some(rank) = self.core.last_finished.filter(|_| !self.core.accepts_new_peers) else {
             return;
         };
         let ends_early = || {

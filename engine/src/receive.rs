@@ -194,7 +194,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     fn who_is_gone(&self, from: &Pattern) -> Option<Error> {
         let rank = match from.source {
             Some(rank) => rank,
-            None if self.core.expects_newcomers => return None,
+            None if self.core.accepts_new_peers => return None,
             None => self.core.last_finished.filter(|_| self.core.all_finished(self.rank()))?,
         };
         self.core.peers[rank as usize].is_finished.then(|| self.core.finished_error(rank))

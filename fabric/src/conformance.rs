@@ -41,7 +41,7 @@ mod seed;
 mod seen;
 mod stream;
 
-pub use exchange::{Seat, mesh_of_joined};
+pub use exchange::{Member, mesh_of_joined};
 pub use process::run_child;
 
 use crate::{Fabric, Fault, Wait};
@@ -74,9 +74,9 @@ pub trait Bench: Sync {
 
 /// A backend with peers that may be processes of their own.
 pub trait Processes: Bench {
-    /// Connects this process (or thread) as rank [`Seat::rank`] of [`Seat::size`]. Every rank
-    /// calls this at the same time; [`Seat::exchange`] gives each what the others have to say.
-    fn join(&self, seat: &mut Seat<'_>) -> Self::Fabric;
+    /// Connects this process (or thread) as rank [`Member::rank`] of [`Member::size`]. Every rank
+    /// calls this at the same time; [`Member::exchange`] gives each what the others have to say.
+    fn join(&self, member: &mut Member<'_>) -> Self::Fabric;
 
     /// Whether the link with a process that was killed may break with this fault. Over a network it is only lost.
     fn is_end_of_killed(&self, fault: &Fault) -> bool {

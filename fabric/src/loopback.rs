@@ -8,7 +8,7 @@ mod log;
 mod net;
 
 use log::Log;
-use net::{Event, Net, Pages, Region, Seat, is_allocated, key_of, parse};
+use net::{Event, Member, Net, Pages, Region, is_allocated, key_of, parse};
 
 use crate::{
     Arming, Body, Cost, Denied, Fabric, Fault, Head, Incarnation, Keep, Limits, LinkEvent,
@@ -47,7 +47,7 @@ pub struct Loopback {
 /// `n` fabrics connected with each other.
 pub fn mesh(n: usize) -> Vec<Loopback> {
     use rustix::event::{EventfdFlags, eventfd};
-    let seat = |_| Seat {
+    let member = |_| Member {
         inbox: VecDeque::new(),
         waiting_from: vec![0; n],
         regions: HashMap::new(),
@@ -60,9 +60,9 @@ pub fn mesh(n: usize) -> Vec<Loopback> {
         gone: None,
         viewers: std::iter::repeat_with(Arc::default).take(n).collect(),
     };
-    let seats: Vec<Seat> = (0..n).map(seat).collect();
-    let alarms: Vec<_> = seats.iter().map(|seat| seat.alarm.clone()).collect();
-    let net = Arc::new(Mutex::new(Net { seats, next_region: 1 }));
+    let members: Vec<Member> = (0..n).map(member).collect();
+    let alarms: Vec<_> = members.iter().map(|member| member.alarm.clone()).collect();
+    let net = Arc::new(Mutex::new(Net { members, next_region: 1 }));
     let join = |(me, alarm)| Loopback {
         me,
         net: net.clone(),
@@ -112,7 +112,7 @@ impl Loopback {
         if let Some(fault) = net.apart(me, to) {
             return Err(Refused::Failed(fault));
         }
-        if net.seats[to].waiting_from[me] >= ROOM {
+        if net.members[to].waiting_from[me] >= ROOM {
             return Err(Refused::Busy);
         }
         net.message(me, to, head, payload);
@@ -123,7 +123,7 @@ impl Loopback {
         let mut net = self.net();
         let id = net.next_region;
         net.next_region += 1;
-        net.seats[self.me].regions.insert(id, region);
+        net.members[self.me].regions.insert(id, region);
         RegionId(id)
     }
 
@@ -172,12 +172,12 @@ impl Fabric for Loopback {
         let mut events = Vec::new();
         {
             let mut net = self.net();
-            let seat = &mut net.seats[self.me];
-            let count = seat.inbox.len().min(16);
-            events.extend(seat.inbox.drain(..count));
+            let member = &mut net.members[self.me];
+            let count = member.inbox.len().min(16);
+            events.extend(member.inbox.drain(..count));
             for event in &events {
                 if let Event::Message(from, ..) = event {
-                    seat.waiting_from[from.index()] -= 1;
+                    member.waiting_from[from.index()] -= 1;
                 }
             }
         }
@@ -198,10 +198,10 @@ impl Fabric for Loopback {
     fn disconnect(&mut self, peer: PeerId, fault: Fault) {
         let (me, peer, mut net) = (self.me, peer.index(), self.net());
         if net.apart(me, peer).is_none() {
-            let seat = &mut net.seats[me];
-            seat.cut.insert(peer, fault.clone());
-            seat.inbox.retain(|e| !matches!(e, Event::Message(from, ..) if from.index() == peer));
-            seat.waiting_from[peer] = 0;
+            let member = &mut net.members[me];
+            member.cut.insert(peer, fault.clone());
+            member.inbox.retain(|e| !matches!(e, Event::Message(from, ..) if from.index() == peer));
+            member.waiting_from[peer] = 0;
             net.notify(me, peer, fault);
             net.notify(peer, me, Fault::Closed);
         }
@@ -261,7 +261,7 @@ impl Fabric for Loopback {
     fn deregister(&mut self, region: RegionId) -> Result<(), MemoryError> {
         let mut net = self.net();
         let unknown = MemoryError::Unknown { region: region.0, offset: 0 };
-        net.seats[self.me].regions.remove(&region.0).map(drop).ok_or(unknown)
+        net.members[self.me].regions.remove(&region.0).map(drop).ok_or(unknown)
     }
 
     fn key(
@@ -272,7 +272,7 @@ impl Fabric for Loopback {
     ) -> Result<RemoteKey, MemoryError> {
         let unknown = MemoryError::Unknown { region: region.0, offset: offset as u64 };
         let net = self.net();
-        let known = net.seats[self.me].regions.get(&region.0).filter(|r| offset <= r.len);
+        let known = net.members[self.me].regions.get(&region.0).filter(|r| offset <= r.len);
         let is_allocated = known.ok_or(unknown)?.pages.is_some();
         Ok(key_of(region.0, offset as u64, is_allocated))
     }
@@ -310,17 +310,17 @@ impl Fabric for Loopback {
         let net = self.net();
         let denied = |why| Denied { what: "a view", why, remedy: "get the bytes instead" };
         let at = net.find(from.index(), key, 0, len).map_err(|fault| denied(fault.to_string()))?;
-        let region = parse(key).and_then(|(id, _)| net.seats[from.index()].regions.get(&id));
+        let region = parse(key).and_then(|(id, _)| net.members[from.index()].regions.get(&id));
         let pages = region.and_then(|region| region.pages.clone());
         let pages = pages.ok_or_else(|| denied("the memory was not allocated".into()))?;
         let at = NonNull::new(at).ok_or_else(|| denied("the region is at no address".into()))?;
-        let viewer = net.seats[from.index()].viewers[self.me].clone();
+        let viewer = net.members[from.index()].viewers[self.me].clone();
         Ok((at, Arc::new((pages, viewer))))
     }
 
     fn footprint(&self) -> usize {
         let net = self.net();
-        let regions = net.seats[self.me].regions.values();
+        let regions = net.members[self.me].regions.values();
         regions.filter(|region| region.pages.is_some()).map(|region| region.len).sum()
     }
 }
@@ -360,13 +360,13 @@ impl Wait for Loopback {
         let mut net = self.net();
         // A rank that has polled since the alarm rang need not have disarmed.
         self.silence();
-        let seat = &mut net.seats[self.me];
-        seat.armed = seat.inbox.is_empty();
-        if seat.armed { Arming::Armed } else { Arming::Ready }
+        let member = &mut net.members[self.me];
+        member.armed = member.inbox.is_empty();
+        if member.armed { Arming::Armed } else { Arming::Ready }
     }
 
     fn disarm(&mut self) {
-        self.net().seats[self.me].armed = false;
+        self.net().members[self.me].armed = false;
         self.silence();
     }
 

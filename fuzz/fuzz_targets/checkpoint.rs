@@ -51,27 +51,30 @@ fuzz_target!(|input: Input| {
     }
 
     let file = memory();
-    let mut vault = open(&file).expect("an empty file is a vault");
+    let mut checkpoints = open(&file).expect("an empty file is a checkpoints");
     let commits = u64::from(input.commits % 4) + 1;
     for number in 1..=commits {
         let state = [IoSlice::new(&input.state)];
-        assert_eq!(vault.commit(incarnation, &bytes, &state).expect("there is room"), number);
+        assert_eq!(checkpoints.commit(incarnation, &bytes, &state).expect("there is room"), number);
     }
-    let committed = vault.last().expect("it is whole").expect("it is there");
+    let committed = checkpoints.last().expect("it is whole").expect("it is there");
     assert_eq!((&committed.position, &committed.state), (&bytes, &input.state));
     let (at, damage) = input.damage;
     let other = PLACE << ((commits + 1) & 1);
     file.write_all_at(&damage, other + u64::from(at)).expect("there is room");
-    assert_eq!(open(&file).and_then(|vault| vault.last()).expect("it is whole"), Some(committed));
+    assert_eq!(
+        open(&file).and_then(|checkpoints| checkpoints.last()).expect("it is whole"),
+        Some(committed)
+    );
     file.write_all_at(&damage, (PLACE << (commits & 1)) + u64::from(at)).expect("there is room");
-    if let Ok(last) = open(&file).and_then(|vault| vault.last()) {
+    if let Ok(last) = open(&file).and_then(|checkpoints| checkpoints.last()) {
         let last = last.expect("it says that one is committed");
         // Behind its end there may be anything.
         assert_eq!((last.number, &last.position, &last.state), (commits, &bytes, &input.state));
     }
     file.write_all_at(&damage, 0).expect("there is room");
-    let _ = open(&file).and_then(|vault| vault.last());
-    let _ = open(&file).and_then(|vault| vault.summary());
+    let _ = open(&file).and_then(|checkpoints| checkpoints.last());
+    let _ = open(&file).and_then(|checkpoints| checkpoints.summary());
 
     let places = memory();
     places.write_all_at(b"TAFFPLAC\x01\0\0\0\0\0\0\0", 0).expect("there is room");
@@ -82,9 +85,9 @@ fuzz_target!(|input: Input| {
 });
 
 fn memory() -> File {
-    empty_memory("vault").expect("a memfd").into()
+    empty_memory("checkpoints").expect("a memfd").into()
 }
 
-fn open(file: &File) -> Result<CheckpointFiles, taffrail_logging::store::VaultError> {
+fn open(file: &File) -> Result<CheckpointFiles, taffrail_logging::store::CheckpointError> {
     CheckpointFiles::open(file.try_clone().expect("a descriptor"), OWNER)
 }

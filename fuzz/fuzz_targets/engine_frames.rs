@@ -19,7 +19,8 @@ fuzz_target!(|input: (u8, u16, u32, u64, &[u8])| {
             if !is_flag {
                 assert_eq!(front[..], payload[..front.len()]);
             }
-            let again = ParsedFrame::decode(encoded, &[&front[..], &payload[front.len()..]].concat());
+            let again =
+                ParsedFrame::decode(encoded, &[&front[..], &payload[front.len()..]].concat());
             let again = again.expect("what was encoded is a frame");
             let (twice, twice_front) = again.encode();
             assert_eq!((twice, &twice_front[..]), (encoded, &front[..]));

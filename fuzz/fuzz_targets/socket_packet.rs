@@ -11,9 +11,9 @@ fuzz_target!(|packet: &[u8]| {
         assert_eq!(hello.encode(), packet);
         assert!(hello.rank < hello.ranks, "{hello:?}");
         if hello.open {
-            assert!(hello.seat < hello.ranks && hello.seat != hello.rank, "{hello:?}");
+            assert!(hello.peer_slot < hello.ranks && hello.peer_slot != hello.rank, "{hello:?}");
         } else {
-            assert_eq!(hello.seat, 0, "{hello:?}");
+            assert_eq!(hello.peer_slot, 0, "{hello:?}");
         }
         let address = hello.address.as_str();
         assert!((1..=Address::MAX_LEN).contains(&address.len()), "{hello:?}");

@@ -1,6 +1,6 @@
 //! What the fuzz targets need beside the public interface: only there with `--cfg fuzzing`.
 
-use crate::line::ShmFabric;
+use crate::shm_fabric::ShmFabric;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
 use taffrail_fabric::PeerId;
@@ -24,7 +24,7 @@ impl ShmFabric {
         NonNull::slice_from_raw_parts(at, self.outbox.len())
     }
 
-    /// The connection to a peer, for packets that no line sends. `None` for ourselves.
+    /// The connection to a peer, for packets that no fabric sends. `None` for ourselves.
     pub fn raw_link(&self, to: PeerId) -> Option<BorrowedFd<'_>> {
         Some(self.pairs[to.index()].cold.mapped.as_ref()?.link.as_fd())
     }

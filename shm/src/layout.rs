@@ -4,7 +4,7 @@ use crate::ring::SLOT;
 
 /// First word of an inbox: `TAFFINBX`.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"TAFFINBX");
-/// Version of all formats of the shared-memory line.
+/// Version of all formats of the shared-memory fabric.
 pub(crate) const VERSION: u32 = if cfg!(next_version) { 5 } else { 4 };
 
 const ARMED: usize = 128;

@@ -2,7 +2,7 @@
 //!
 //! Each process owns an *inbox* (a ring for each peer that writes to it) and an *outbox* (the
 //! memory that long payloads leave from); the formats are in `docs/wire.md`. [`Setup`] makes a
-//! [`ShmFabric`], and the line is the [`Fabric`](taffrail_fabric::Fabric).
+//! [`ShmFabric`], which is the [`Fabric`](taffrail_fabric::Fabric).
 
 #![warn(missing_docs)]
 #![cfg_attr(loom, allow(dead_code))]
@@ -20,8 +20,6 @@ mod fork_guard;
 #[doc(hidden)]
 pub mod fuzzing;
 mod layout;
-#[cfg(not(loom))]
-mod line;
 #[cfg(not(loom))]
 mod liveness;
 #[cfg(not(loom))]
@@ -48,6 +46,8 @@ mod ring;
 #[cfg(not(loom))]
 mod setup;
 #[cfg(not(loom))]
+mod shm_fabric;
+#[cfg(not(loom))]
 mod socket;
 mod sync;
 #[cfg(not(loom))]
@@ -60,12 +60,12 @@ pub use address_space::place;
 #[cfg(not(loom))]
 pub use fork_guard::ForkGuard;
 #[cfg(not(loom))]
-pub use line::{Costs, ShmFabric};
-#[cfg(not(loom))]
 pub use memory::{HUGE, fill_huge, try_huge_page};
 #[cfg(not(loom))]
 pub use open::CallError;
 #[cfg(not(loom))]
 pub use setup::{Config, Setup};
+#[cfg(not(loom))]
+pub use shm_fabric::{Costs, ShmFabric};
 #[cfg(not(loom))]
 pub use socket::{OnWait, SetupError};

@@ -1,10 +1,10 @@
 //! Memory of a peer that somebody may have a view of, and how the peer learns that nobody has.
 //!
 //! A view holds the connection to the owner of the memory open, so that the connection hangs up when
-//! the line and all views are gone, or their process is.
+//! the fabric and all views are gone, or their process is.
 
-use crate::line::ShmFabric;
 use crate::memory::Mapped;
+use crate::shm_fabric::ShmFabric;
 use crate::socket::Link;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ impl Deref for Lent {
 }
 
 impl ShmFabric {
-    /// Whether a peer that has failed or closed its line holds no view of our memory any more, and
+    /// Whether a peer that has failed or closed its fabric holds no view of our memory any more, and
     /// will never again.
     pub fn has_let_go(&self, peer: PeerId) -> bool {
         let cold = &self.pairs[peer.index()].cold;

@@ -1,9 +1,9 @@
 //! Segments of the outbox that are kept: a log, which messages leave from without another copy.
 
 use crate::copy;
-use crate::line::{OWN_AHEAD, ShmFabric};
 use crate::memory::HUGE;
 use crate::outbox::SEGMENT;
+use crate::shm_fabric::{OWN_AHEAD, ShmFabric};
 use taffrail_fabric::{Head, MemoryError, Payload, PeerId, Refused, Segment, SegmentId, UserBytes};
 
 /// Step in bytes by which the outbox grows when more segments are to be kept.
@@ -74,7 +74,7 @@ impl ShmFabric {
     /// As [`SendMemory::segment`](taffrail_fabric::SendMemory::segment).
     pub(crate) fn kept_segment(&self, id: SegmentId) -> Segment {
         let at = self.kept_at(id, 0, SEGMENT);
-        // SAFETY: the outbox is mapped as long as the line; what was sent from a segment is not written while it is kept.
+        // SAFETY: the outbox is mapped as long as the fabric; what was sent from a segment is not written while it is kept.
         Segment { id, bytes: unsafe { UserBytes::new(at, SEGMENT) } }
     }
 

@@ -3,7 +3,7 @@
 //!
 //! A segment is filled front to back, and is free again when every peer has consumed its last ring
 //! position that points into it. Taking the segment that became free the longest ago keeps the
-//! window moving: the lines written next have long since fallen out of the reader's private cache, which makes
+//! window moving: the cache lines written next have long since fallen out of the reader's private cache, which makes
 //! them cheap to write (DESIGN section 3; `docs/measurements.md`).
 //! The bookkeeping here touches no memory but its own.
 //!

@@ -43,7 +43,7 @@ pub(crate) struct PeerLink {
 
 /// The part of a peer that the hot path does not touch.
 pub(crate) struct Cold {
-    /// `None` for this process itself, and for seats of which nobody was met.
+    /// `None` for this process itself, and for peer slots of which nobody was met.
     pub(crate) mapped: Option<Maps>,
     /// This process's doorbell, which a message to itself rings as well.
     pub(crate) own_doorbell: Option<OwnedFd>,
@@ -100,7 +100,7 @@ impl RingControl {
     /// # Safety
     /// The inbox is a mapping of the whole layout, and stays as long as the value is used.
     unsafe fn at(berth: RingLocation) -> Self {
-        let RingLocation { inbox, layout, seat: writer } = berth;
+        let RingLocation { inbox, layout, peer_slot: writer } = berth;
         // SAFETY: all offsets lie inside the layout (caller).
         unsafe {
             RingControl {
@@ -115,12 +115,12 @@ impl RingControl {
     }
 }
 
-/// A ring: the inbox that has it, and the seat of its writer.
+/// A ring: the inbox that has it, and the peer slot of its writer.
 #[derive(Clone, Copy)]
 pub(crate) struct RingLocation {
     pub(crate) inbox: *mut u8,
     pub(crate) layout: Layout,
-    pub(crate) seat: usize,
+    pub(crate) peer_slot: usize,
 }
 
 impl RingLocation {
@@ -129,7 +129,7 @@ impl RingLocation {
     unsafe fn ring(&self) -> MappedSlots {
         // SAFETY: the ring lies inside the layout (caller).
         unsafe {
-            MappedSlots::new(self.inbox.add(self.layout.ring(self.seat)), self.layout.slots())
+            MappedSlots::new(self.inbox.add(self.layout.ring(self.peer_slot)), self.layout.slots())
         }
     }
 }
@@ -157,15 +157,15 @@ pub(crate) struct LinkLayout {
 
 impl PeerLink {
     /// # Safety
-    /// Both inboxes are mapped with their layouts, which have the seats, and the outbox with its
+    /// Both inboxes are mapped with their layouts, which have the peer slots, and the outbox with its
     /// length; all stay mapped as long as the pair is used.
     pub(crate) unsafe fn new(place: LinkLayout, cold: Cold) -> Self {
         let LinkLayout { ours, theirs, mailbox, their_outbox, their_outbox_len } = place;
-        let RingLocation { inbox, layout, seat } =
+        let RingLocation { inbox, layout, peer_slot } =
             if mailbox == Mailbox::Theirs { theirs } else { ours };
         // SAFETY: rings and words lie inside the layouts (caller).
         unsafe {
-            let low: *const Half = inbox.add(layout.mailbox(seat)).cast();
+            let low: *const Half = inbox.add(layout.mailbox(peer_slot)).cast();
             let (mine, theirs_half) = match mailbox {
                 Mailbox::Unused => (low, low),
                 Mailbox::Ours => (low, low.add(1)),
@@ -265,7 +265,7 @@ impl PeerLink {
     }
 
     /// Begins to fetch the mailbox for writing, since an answer will probably go into it. Where a
-    /// processor hands a line that was read over for reading only, this happens while the message is
+    /// processor hands a cache line that was read over for reading only, this happens while the message is
     /// looked at.
     #[inline]
     pub(crate) fn own_mailbox(&self) {

@@ -5,9 +5,9 @@
 //! in its own inbox to zero. The inbox of the new process is new. So neither side finds anything of the dead process.
 
 use crate::layout::Layout;
-use crate::line::ShmFabric;
 use crate::memory::Shared;
 use crate::setup::Home;
+use crate::shm_fabric::ShmFabric;
 use crate::socket::{Callers, Came, Hello, LinkError, Offer, Peer, SetupError};
 use std::os::fd::{AsFd, OwnedFd};
 use taffrail_fabric::{Fault, Incarnation, LinkEvent, PeerId, Sink};
@@ -31,23 +31,28 @@ impl RejoinListener {
 
 impl ShmFabric {
     /// Takes in the successors of ranks that have died. Returns how many came.
-    pub(crate) fn open_door<S: Sink>(&mut self, sink: &mut S) -> usize {
-        let Some(mut door) = self.door.take() else { return 0 };
-        let peers = std::mem::take(&mut door.unanswered);
+    pub(crate) fn open_listener<S: Sink>(&mut self, sink: &mut S) -> usize {
+        let Some(mut listener) = self.listener.take() else { return 0 };
+        let peers = std::mem::take(&mut listener.unanswered);
         let mut came = Came { peers, ..Came::default() };
-        if let Err(error) = door.callers.hear(&door.hello, &mut came) {
+        if let Err(error) = listener.callers.hear(&listener.hello, &mut came) {
             tracing::warn!(%error, "could not accept connections of restarted ranks");
         }
         let mut taken_in = 0;
         for peer in came.peers {
-            taken_in += self.take_in(peer, &mut door, sink) as usize;
+            taken_in += self.take_in(peer, &mut listener, sink) as usize;
         }
-        self.door = Some(door);
+        self.listener = Some(listener);
         taken_in
     }
 
-    /// Puts a newcomer in the place of its predecessor. Whether it was one and is there now.
-    fn take_in<S: Sink>(&mut self, peer: Peer, door: &mut RejoinListener, sink: &mut S) -> bool {
+    /// Puts an incoming connection in the place of its predecessor. Whether it was one and is there now.
+    fn take_in<S: Sink>(
+        &mut self,
+        peer: Peer,
+        listener: &mut RejoinListener,
+        sink: &mut S,
+    ) -> bool {
         let Hello { rank, incarnation, .. } = peer.hello;
         let id = PeerId(rank);
         if id == self.me || incarnation <= self.pairs[id.index()].cold.incarnation {
@@ -61,15 +66,15 @@ impl ShmFabric {
         self.regions.replaced(id.index());
         wipe(&self.inbox, &self.layout, rank as usize);
         let offer = Offer {
-            hello: door.hello,
+            hello: listener.hello,
             inbox: self.inbox.fd(),
-            outbox: door.outbox.as_fd(),
+            outbox: listener.outbox.as_fd(),
             doorbell: self.doorbell.as_fd(),
         };
         match offer.say_hello(&peer.link) {
             Ok(()) => {}
             Err(LinkError::Full) => {
-                door.unanswered.push(peer);
+                listener.unanswered.push(peer);
                 return false;
             }
             Err(error) => {
@@ -77,7 +82,7 @@ impl ShmFabric {
                 return false;
             }
         }
-        let pair = self.home(door.hello.fenced).rank(rank, peer);
+        let pair = self.home(listener.hello.fenced).rank(rank, peer);
         let watched = pair.and_then(|pair| {
             let maps = pair.cold.mapped.as_ref();
             let watched = maps.map_or(Ok(()), |maps| self.watch.add(rank, &maps.link));
@@ -105,7 +110,7 @@ impl ShmFabric {
             return self.call_ended(peer);
         }
         // By a peer that has only hung up, which is not listened to for ever.
-        let mut left = crate::line::MAX_SLOTS;
+        let mut left = crate::shm_fabric::MAX_SLOTS;
         let mut happened = 0;
         while self.pairs[peer.index()].open {
             let taken = self.drain_all(peer, sink);

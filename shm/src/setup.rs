@@ -1,18 +1,18 @@
-//! How a line comes into being: own memory first, then addresses are exchanged, then peers meet.
+//! How a fabric is opened: own memory first, then addresses are exchanged, then peers meet.
 
 mod config;
 
 use crate::cma;
 use crate::fork_guard::ForkGuard;
 use crate::layout::{Layout, MAGIC, VERSION};
-use crate::line::{Parts, ShmFabric};
 use crate::liveness::Watch;
 use crate::membarrier;
 use crate::memory::{Access, Expected, Mapped, OpenError, Seal, Shared};
-use crate::open::Seats;
+use crate::open::PeerSlots;
 use crate::outbox::SEGMENT;
 use crate::pair::{Cold, LinkLayout, Mailbox, Maps, PeerLink, RingLocation};
 use crate::rejoin::{RejoinListener, wipe};
+use crate::shm_fabric::{Parts, ShmFabric};
 use crate::socket::{
     Callers, Hello, Link, Listener, Offer, OnWait, Peer, SetupError, Terms, connect_all,
 };
@@ -31,10 +31,10 @@ const OUTBOXES: usize = 16 << 20;
 /// No outbox grows beyond this.
 const OUTBOX_LIMIT: usize = 64 << 30;
 
-/// The job of all open lines: every process of the same user may connect.
+/// The job of all open jobs: every process of the same user may connect.
 const OPEN: [u64; 2] = [u64::from_le_bytes(*b"TAFFOPEN"), 0];
 
-/// A line in the making: it has its own memory and an address, and no peers yet.
+/// A fabric in the making: it has its own memory and an address, and no peers yet.
 pub struct Setup {
     config: Config,
     layout: Layout,
@@ -59,7 +59,7 @@ impl Setup {
         let inbox = Shared::create("taffrail-inbox", layout.len(), layout.len(), Seal::Fixed)?;
         write_header(&inbox, &config, &layout);
         let limit = config.outbox_max.clamp(2 * SEGMENT, OUTBOX_LIMIT).next_multiple_of(SEGMENT);
-        // Of an open line nobody knows how many seats will be taken: it has room for a few.
+        // Of an open job nobody knows how many peer slots will be taken: it has room for a few.
         let ranks = if config.open { 1 } else { config.ranks.max(1) };
         let share = OUTBOXES / ranks as usize / SEGMENT * SEGMENT;
         let start = share.clamp(2 * SEGMENT, limit.min(4 << 20));
@@ -151,13 +151,13 @@ impl Setup {
             });
         }
         let address = *self.callers.address();
-        let door =
+        let listener =
             self.config.restarts.then(|| RejoinListener::new(self.callers, hello, read_only));
         Ok(ShmFabric::new(Parts {
             me: PeerId(self.config.rank),
             address,
-            door,
-            seats: None,
+            listener,
+            peer_slots: None,
             layout: self.layout,
             pairs,
             inbox: self.inbox,
@@ -171,7 +171,7 @@ impl Setup {
         }))
     }
 
-    /// Makes an open line: nobody is there yet.
+    /// Makes an open job: nobody is there yet.
     ///
     /// # Errors
     /// [`SetupError`], saying what the system refused.
@@ -183,18 +183,18 @@ impl Setup {
         watch.add_own(self.callers.fd()).map_err(SetupError::watch)?;
         let home = self.home();
         let me = self.config.rank;
-        let pair = |seat| match seat == me {
+        let pair = |peer_slot| match peer_slot == me {
             true => home.own_pair(&self.outbox, &self.doorbell),
-            false => Ok(home.vacant(seat as usize)),
+            false => Ok(home.free_link(peer_slot as usize)),
         };
         let pairs = (0..self.config.ranks).map(pair).collect::<Result<_, _>>()?;
         let address = *self.callers.address();
-        let seats = Seats::new(self.callers, hello, read_only, self.config.patience);
+        let peer_slots = PeerSlots::new(self.callers, hello, read_only, self.config.patience);
         Ok(ShmFabric::new(Parts {
             me: PeerId(me),
             address,
-            door: None,
-            seats: Some(Box::new(seats)),
+            listener: None,
+            peer_slots: Some(Box::new(peer_slots)),
             layout: self.layout,
             pairs,
             inbox: self.inbox,
@@ -209,7 +209,7 @@ impl Setup {
     }
 
     fn must_be(&self, open: bool) -> Result<(), SetupError> {
-        let kind = |open| if open { "an open line" } else { "the line of a closed job" };
+        let kind = |open| if open { "an open job" } else { "a closed job" };
         if self.config.open == open {
             return Ok(());
         }
@@ -231,7 +231,7 @@ impl Setup {
             fenced: self.fenced,
             generation: self.config.generations.get(rank as usize).copied().unwrap_or(0),
             open,
-            seat: 0,
+            peer_slot: 0,
             address: *self.callers.address(),
         }
     }
@@ -258,10 +258,10 @@ pub(crate) struct Home<'a> {
 }
 
 /// Places of the two sides of a pair in each other's memory, and the owner of the mailbox.
-pub(crate) struct Seating {
-    /// The peer's seat in our inbox.
+pub(crate) struct SlotPair {
+    /// The peer's peer slot in our inbox.
     pub(crate) theirs: usize,
-    /// Our seat in the peer's inbox, which has this layout.
+    /// Our peer slot in the peer's inbox, which has this layout.
     pub(crate) mine: usize,
     pub(crate) layout: Layout,
     pub(crate) mailbox: Mailbox,
@@ -275,17 +275,21 @@ impl Home<'_> {
     pub(crate) fn rank(&self, rank: u32, peer: Peer) -> Result<PeerLink, SetupError> {
         let theirs = rank as usize;
         let mailbox = if self.me < theirs { Mailbox::Ours } else { Mailbox::Theirs };
-        let seating = Seating { theirs, mine: self.me, layout: self.layout, mailbox };
-        self.pair(seating, peer).map_err(|(error, _)| SetupError::open(rank, error))
+        let slot_pair = SlotPair { theirs, mine: self.me, layout: self.layout, mailbox };
+        self.pair(slot_pair, peer).map_err(|(error, _)| SetupError::open(rank, error))
     }
 
     /// Takes a peer in.
     ///
     /// # Errors
     /// When its memory is not what it says, or cannot be mapped. The connection is given back.
-    pub(crate) fn pair(&self, seating: Seating, peer: Peer) -> Result<PeerLink, (OpenError, Link)> {
+    pub(crate) fn pair(
+        &self,
+        slot_pair: SlotPair,
+        peer: Peer,
+    ) -> Result<PeerLink, (OpenError, Link)> {
         let Peer { hello, pid, inbox, outbox, doorbell, link } = peer;
-        let Seating { theirs, mine, layout, mailbox } = seating;
+        let SlotPair { theirs, mine, layout, mailbox } = slot_pair;
         // A peer's claim must not take our address space.
         let most = usize::try_from(hello.outbox_max).unwrap_or(usize::MAX).min(OUTBOX_LIMIT);
         let maps = || {
@@ -299,7 +303,7 @@ impl Home<'_> {
         };
         let place = LinkLayout {
             ours: self.berth(theirs),
-            theirs: RingLocation { inbox: inbox.as_ptr(), layout, seat: mine },
+            theirs: RingLocation { inbox: inbox.as_ptr(), layout, peer_slot: mine },
             mailbox,
             their_outbox: outbox.as_ptr(),
             their_outbox_len: outbox.len() as u64,
@@ -309,7 +313,7 @@ impl Home<'_> {
         cold.cma = cma::probe(pid, hello.cookie_at, hello.cookie);
         cold.mapped = Some(Maps { link: Arc::new(link), _inbox: inbox, outbox, doorbell });
         // SAFETY: both inboxes have been mapped with the lengths of their layouts, which have the
-        // seats, and the pair keeps the peer's mappings; ours live as long as the line that keeps the
+        // peer slots, and the pair keeps the peer's mappings; ours live as long as the fabric that keeps the
         // pair.
         let mut pair = unsafe { PeerLink::new(place, cold) };
         pair.fence = self.fenced || hello.fenced;
@@ -329,18 +333,18 @@ impl Home<'_> {
     }
 
     /// What stands for a peer where none is.
-    pub(crate) fn vacant(&self, seat: usize) -> PeerLink {
+    pub(crate) fn free_link(&self, peer_slot: usize) -> PeerLink {
         let mut cold = cold(0);
         cold.fault = Some(Fault::Vacant);
-        let mut pair = self.lone(seat, cold, std::ptr::null(), 0);
+        let mut pair = self.lone(peer_slot, cold, std::ptr::null(), 0);
         pair.open = false;
         pair
     }
 
-    fn lone(&self, seat: usize, cold: Cold, outbox: *const u8, outbox_len: u64) -> PeerLink {
+    fn lone(&self, peer_slot: usize, cold: Cold, outbox: *const u8, outbox_len: u64) -> PeerLink {
         let place = LinkLayout {
-            ours: self.berth(seat),
-            theirs: self.berth(seat),
+            ours: self.berth(peer_slot),
+            theirs: self.berth(peer_slot),
             mailbox: Mailbox::Unused,
             their_outbox: outbox,
             their_outbox_len: outbox_len,
@@ -349,8 +353,8 @@ impl Home<'_> {
         unsafe { PeerLink::new(place, cold) }
     }
 
-    fn berth(&self, seat: usize) -> RingLocation {
-        RingLocation { inbox: self.inbox.as_ptr(), layout: self.layout, seat }
+    fn berth(&self, peer_slot: usize) -> RingLocation {
+        RingLocation { inbox: self.inbox.as_ptr(), layout: self.layout, peer_slot }
     }
 }
 

@@ -2,10 +2,10 @@
 
 use crate::cooperative_copy::{Cell, Pull, PullError, Push, PushStep, Step};
 use crate::copy;
-use crate::line::{ASSIST, ShmFabric};
 use crate::pair::PeerLink;
 use crate::regions::{self, Key};
 use crate::ring::slots_for;
+use crate::shm_fabric::{ASSIST, ShmFabric};
 use crate::{cma, ring};
 use std::collections::VecDeque;
 use std::ptr::NonNull;

@@ -1,8 +1,8 @@
-//! The line passes the suite that every fabric passes.
+//! Shared memory passes the suite that every fabric passes.
 
 mod common;
 
-use taffrail_fabric::conformance::{Bench, Processes, Seat, mesh_of_joined};
+use taffrail_fabric::conformance::{Bench, Member, Processes, mesh_of_joined};
 use taffrail_shm::ShmFabric;
 
 struct Shm;
@@ -16,8 +16,8 @@ impl Bench for Shm {
 }
 
 impl Processes for Shm {
-    fn join(&self, seat: &mut Seat<'_>) -> ShmFabric {
-        common::join(seat)
+    fn join(&self, member: &mut Member<'_>) -> ShmFabric {
+        common::join(member)
     }
 }
 

@@ -1,8 +1,8 @@
-//! Open lines, between processes that call each other, pass the suite that every fabric passes.
+//! Open jobs, between processes that call each other, pass the suite that every fabric passes.
 
 mod common;
 
-use taffrail_fabric::conformance::{Bench, Processes, Seat, mesh_of_joined};
+use taffrail_fabric::conformance::{Bench, Member, Processes, mesh_of_joined};
 use taffrail_shm::ShmFabric;
 
 struct Open;
@@ -16,8 +16,8 @@ impl Bench for Open {
 }
 
 impl Processes for Open {
-    fn join(&self, seat: &mut Seat<'_>) -> ShmFabric {
-        common::join_open(seat)
+    fn join(&self, member: &mut Member<'_>) -> ShmFabric {
+        common::join_open(member)
     }
 }
 

@@ -1,5 +1,5 @@
 //! The part of the suite that kills processes fails every fabric that deals badly with a death, and
-//! for the right reason. The fabric is the line between real processes, with a defect at rank 0. With every
+//! for the right reason. The fabric is shared memory between real processes, with a defect at rank 0. With every
 //! trouble and no defect it passes.
 
 mod common;
@@ -7,11 +7,11 @@ mod common;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 use taffrail_fabric::PeerId;
-use taffrail_fabric::conformance::{Bench, Processes, Seat, death, mesh_of_joined, run_child};
+use taffrail_fabric::conformance::{Bench, Member, Processes, death, mesh_of_joined, run_child};
 use taffrail_fabric::faulty::{Defect, Faults, Faulty, Trouble};
 use taffrail_shm::ShmFabric;
 
-/// The line with faults, and bodies of some kind.
+/// Shared memory with faults, and bodies of some kind.
 struct Bad<const IN_ORDER: bool = true, const STREAMING: bool = false, const LEASING: bool = false>(
     Faults,
 );
@@ -34,8 +34,8 @@ impl<const IN_ORDER: bool, const STREAMING: bool, const LEASING: bool> Bench
 impl<const IN_ORDER: bool, const STREAMING: bool, const LEASING: bool> Processes
     for Bad<IN_ORDER, STREAMING, LEASING>
 {
-    fn join(&self, seat: &mut Seat<'_>) -> Self::Fabric {
-        Faulty::new(common::join(seat), self.0)
+    fn join(&self, member: &mut Member<'_>) -> Self::Fabric {
+        Faulty::new(common::join(member), self.0)
     }
 }
 

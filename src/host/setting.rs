@@ -35,7 +35,7 @@ pub(crate) struct Setting {
 #[derive(Debug)]
 pub(crate) struct Estate {
     /// Its checkpoints.
-    pub(crate) vault: OwnedFd,
+    pub(crate) checkpoints: OwnedFd,
     /// Where this process is to log.
     pub(crate) own: LogFiles,
     /// Where the process has logged that has taken the last checkpoint.
@@ -141,10 +141,11 @@ impl Setting {
                 _ => Err(wrong(name, "three descriptors: memory, places, file")),
             }
         };
-        let vault = number("TAFFRAIL_VAULT")?.map(|vault| fd("TAFFRAIL_VAULT", vault as RawFd));
-        let estate = match (vault.transpose()?, log_files("TAFFRAIL_LOG_FILES")?) {
-            (Some(vault), Some(own)) => {
-                Some(Estate { vault, own, former: log_files("TAFFRAIL_FORMER_FILES")? })
+        let checkpoints =
+            number("TAFFRAIL_VAULT")?.map(|checkpoints| fd("TAFFRAIL_VAULT", checkpoints as RawFd));
+        let estate = match (checkpoints.transpose()?, log_files("TAFFRAIL_LOG_FILES")?) {
+            (Some(checkpoints), Some(own)) => {
+                Some(Estate { checkpoints, own, former: log_files("TAFFRAIL_FORMER_FILES")? })
             }
             (None, None) => None,
             (Some(_), None) => return Err(wrong("TAFFRAIL_LOG_FILES", "it, with TAFFRAIL_VAULT")),

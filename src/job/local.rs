@@ -4,7 +4,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// One rank's place at the table.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct Member {
     rank: usize,
     table: Arc<Table>,
 }
@@ -28,14 +28,14 @@ struct State {
 }
 
 /// Seats for `n` ranks.
-pub(super) fn table(n: u32) -> Vec<Seat> {
+pub(super) fn table(n: u32) -> Vec<Member> {
     let state =
         State { round: 0, brought: vec![None; n as usize], complete: Arc::default(), left: None };
     let table = Arc::new(Table { state: Mutex::new(state), changed: Condvar::new() });
-    (0..n as usize).map(|rank| Seat { rank, table: table.clone() }).collect()
+    (0..n as usize).map(|rank| Member { rank, table: table.clone() }).collect()
 }
 
-impl Seat {
+impl Member {
     pub(super) fn exchange(&mut self, label: &str, mine: &str) -> Result<Vec<String>, String> {
         let mut state = self.table.lock();
         let round = state.round;
@@ -60,7 +60,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for Member {
     fn drop(&mut self) {
         self.table.lock().left.get_or_insert(self.rank);
         self.table.changed.notify_all();
@@ -78,19 +78,19 @@ impl Table {
 mod tests {
     use super::*;
 
-    fn on_all(n: u32, f: impl Fn(Seat) + Sync) {
+    fn on_all(n: u32, f: impl Fn(Member) + Sync) {
         std::thread::scope(|s| {
-            for seat in table(n) {
-                s.spawn(|| f(seat));
+            for member in table(n) {
+                s.spawn(|| f(member));
             }
         });
     }
 
     #[test]
     fn every_rank_gets_every_value_round_after_round() {
-        on_all(5, |mut seat| {
+        on_all(5, |mut member| {
             for round in 0..200 {
-                let got = seat.exchange("test", &format!("{round}:{}", seat.rank)).unwrap();
+                let got = member.exchange("test", &format!("{round}:{}", member.rank)).unwrap();
                 let expected: Vec<_> = (0..5).map(|rank| format!("{round}:{rank}")).collect();
                 assert_eq!(got, expected);
             }
@@ -99,10 +99,10 @@ mod tests {
 
     #[test]
     fn a_rank_that_leaves_ends_the_wait_of_the_others() {
-        on_all(3, |mut seat| {
-            seat.exchange("first", "").unwrap();
-            if seat.rank != 1 {
-                let e = seat.exchange("second", "").unwrap_err();
+        on_all(3, |mut member| {
+            member.exchange("first", "").unwrap();
+            if member.rank != 1 {
+                let e = member.exchange("second", "").unwrap_err();
                 assert!(e.contains("left the job"), "{e}");
             }
         });
@@ -110,9 +110,9 @@ mod tests {
 
     #[test]
     fn ranks_out_of_step_are_told() {
-        on_all(2, |mut seat| {
-            let label = ["a", "b"][seat.rank];
-            let e = seat.exchange(label, "").unwrap_err();
+        on_all(2, |mut member| {
+            let label = ["a", "b"][member.rank];
+            let e = member.exchange(label, "").unwrap_err();
             assert!(e.contains("same order"), "{e}");
         });
     }

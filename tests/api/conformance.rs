@@ -8,7 +8,7 @@ mod shm;
 use nodes::Nodes;
 use taffrail::JobFabric;
 use taffrail_fabric::Fault;
-use taffrail_fabric::conformance::{Bench, Processes, Seat, mesh_of_joined};
+use taffrail_fabric::conformance::{Bench, Member, Processes, mesh_of_joined};
 
 /// All ranks on one node.
 struct OnNode;
@@ -26,8 +26,8 @@ impl Bench for OnNode {
 }
 
 impl Processes for OnNode {
-    fn join(&self, seat: &mut Seat<'_>) -> JobFabric {
-        JobFabric::on_node(shm::join(seat)).expect("memory")
+    fn join(&self, member: &mut Member<'_>) -> JobFabric {
+        JobFabric::on_node(shm::join(member)).expect("memory")
     }
 }
 
@@ -47,8 +47,8 @@ impl Bench for OverNodes {
 }
 
 impl Processes for OverNodes {
-    fn join(&self, seat: &mut Seat<'_>) -> JobFabric {
-        JobFabric::over_nodes(nodes::join(seat, Nodes::Pairs)).expect("memory")
+    fn join(&self, member: &mut Member<'_>) -> JobFabric {
+        JobFabric::over_nodes(nodes::join(member, Nodes::Pairs)).expect("memory")
     }
 
     fn is_end_of_killed(&self, fault: &Fault) -> bool {

@@ -204,9 +204,9 @@ fn who_leaves_is_known_to_the_others() {
     });
 }
 
-/// More come than there are seats: who is told no is told why, and those who are there go on.
+/// More come than there are peer slots: who is told no is told why, and those who are there go on.
 #[test]
-fn seats_are_limited() {
+fn peer_slots_are_limited() {
     let _watchdog = watchdog();
     let mut small = Job::open(2).endpoint().unwrap();
     let mut first = endpoint();
@@ -228,7 +228,7 @@ fn seats_are_limited() {
 
 /// A server of many clients, one after the other, with room for one.
 #[test]
-fn the_seat_of_one_who_left_is_given_to_the_next() {
+fn the_peer_slot_of_one_who_left_is_given_to_the_next() {
     let _watchdog = watchdog();
     let mut server = Job::open(2).endpoint().unwrap();
     let address = server.address().to_owned();

@@ -13,17 +13,17 @@ use taffrail_shm::ShmFabric;
 /// Where the ranks of a test are, and what connects them.
 pub trait World {
     type Fabric: Transport + Send + 'static;
-    type Seat: Seat<Fabric = Self::Fabric>;
+    type Member: Member<Fabric = Self::Fabric>;
 
     /// A job of `n` ranks.
-    fn job(n: u32) -> Vec<Self::Seat>;
+    fn job(n: u32) -> Vec<Self::Member>;
 }
 
 /// The endpoints of a world.
 pub type End<W> = Endpoint<<W as World>::Fabric>;
 
 /// A rank of a job, as [`Job`] is one.
-pub trait Seat: Send {
+pub trait Member: Send {
     type Fabric: Transport;
 
     fn rank(&self) -> u32;
@@ -44,14 +44,14 @@ pub struct Shm;
 
 impl World for Shm {
     type Fabric = JobFabric;
-    type Seat = Job;
+    type Member = Job;
 
     fn job(n: u32) -> Vec<Job> {
         Job::local(n)
     }
 }
 
-impl Seat for Job {
+impl Member for Job {
     type Fabric = JobFabric;
 
     fn rank(&self) -> u32 {
@@ -76,9 +76,9 @@ pub trait OnLoopback {
 
 impl<T: OnLoopback> World for T {
     type Fabric = T::Fabric;
-    type Seat = Chair<T::Fabric>;
+    type Member = Chair<T::Fabric>;
 
-    fn job(n: u32) -> Vec<Self::Seat> {
+    fn job(n: u32) -> Vec<Self::Member> {
         chairs(n, made::<T>)
     }
 }
@@ -96,12 +96,12 @@ fn made<T: OnLoopback>(n: usize) -> Made<T::Fabric> {
 }
 
 /// A world in which ranks may die without their process.
-pub trait Mortal: World<Seat: Dying<Fabric = Self::Fabric>> {}
+pub trait Mortal: World<Member: Dying<Fabric = Self::Fabric>> {}
 
 impl<T: OnLoopback> Mortal for T {}
 
 /// A rank that may die.
-pub trait Dying: Seat {
+pub trait Dying: Member {
     /// Dies with its last endpoint: nothing of it is heard or done any more.
     fn die(self, ep: Endpoint<Self::Fabric>);
 }
@@ -136,7 +136,7 @@ struct Made<F> {
     reaper: Option<Reaper>,
 }
 
-impl<F: Transport + Send> Seat for Chair<F> {
+impl<F: Transport + Send> Member for Chair<F> {
     type Fabric = F;
 
     fn rank(&self) -> u32 {
@@ -168,9 +168,9 @@ pub struct Sockets;
 
 impl World for Sockets {
     type Fabric = taffrail_tcp::TcpFabric;
-    type Seat = Chair<Self::Fabric>;
+    type Member = Chair<Self::Fabric>;
 
-    fn job(n: u32) -> Vec<Self::Seat> {
+    fn job(n: u32) -> Vec<Self::Member> {
         chairs(n, |n| {
             let mesh = taffrail_tcp::over_unix(n as u32, taffrail_tcp::Config::default());
             let fabrics = mesh.expect("sockets").into_iter().map(Some).collect();
@@ -184,9 +184,9 @@ pub struct Apart;
 
 impl World for Apart {
     type Fabric = JobFabric;
-    type Seat = Chair<Self::Fabric>;
+    type Member = Chair<Self::Fabric>;
 
-    fn job(n: u32) -> Vec<Self::Seat> {
+    fn job(n: u32) -> Vec<Self::Member> {
         chairs(n, |n| {
             let far = taffrail_tcp::over_unix(n as u32, taffrail_tcp::Config::default());
             let far = far.expect("sockets").into_iter();
@@ -289,8 +289,8 @@ pub fn on_ranks_with<W: World, R: Send>(
     })
 }
 
-/// Runs `f` with each seat of a job of `n` threads.
-pub fn on_jobs<W: World, R: Send>(n: u32, f: impl Fn(W::Seat) -> R + Sync) -> Vec<R> {
+/// Runs `f` with each member of a job of `n` threads.
+pub fn on_jobs<W: World, R: Send>(n: u32, f: impl Fn(W::Member) -> R + Sync) -> Vec<R> {
     let _watchdog = watchdog();
     std::thread::scope(|scope| {
         let start = |job| {

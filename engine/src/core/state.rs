@@ -152,7 +152,7 @@ pub struct Core<P> {
     /// The rank that fell silent last.
     pub(crate) last_finished: Option<Rank>,
     /// Receives from any source wait also when all peers are gone, since others may come.
-    pub(crate) expects_newcomers: bool,
+    pub(crate) accepts_new_peers: bool,
     /// Since when this rank receives only what its posted receives match ([`crate::finalize`]).
     pub(crate) finalizing: Option<Instant>,
 }
@@ -203,7 +203,7 @@ impl<P> Core<P> {
             membership: Box::new(ByLink),
             departures: Departures::default(),
             last_finished: None,
-            expects_newcomers: false,
+            accepts_new_peers: false,
             finalizing: None,
         }
     }

@@ -4,7 +4,7 @@ mod common;
 
 use common::{Nodes, Real};
 use taffrail_fabric::Fault;
-use taffrail_fabric::conformance::{Bench, Processes, Seat, mesh_of_joined};
+use taffrail_fabric::conformance::{Bench, Member, Processes, mesh_of_joined};
 
 struct On(Nodes);
 
@@ -21,8 +21,8 @@ impl Bench for On {
 }
 
 impl Processes for On {
-    fn join(&self, seat: &mut Seat<'_>) -> Real {
-        common::join(seat, self.0)
+    fn join(&self, member: &mut Member<'_>) -> Real {
+        common::join(member, self.0)
     }
 
     fn is_end_of_killed(&self, fault: &Fault) -> bool {

@@ -4,13 +4,13 @@ use super::Processes;
 use std::sync::{Condvar, Mutex};
 
 /// A rank's place in a mesh that is being connected.
-pub struct Seat<'a> {
+pub struct Member<'a> {
     pub(crate) rank: u32,
     pub(crate) size: u32,
     pub(crate) exchange: &'a mut dyn FnMut(&[u8]) -> Vec<Vec<u8>>,
 }
 
-impl Seat<'_> {
+impl Member<'_> {
     /// This rank.
     pub fn rank(&self) -> u32 {
         self.rank
@@ -66,7 +66,7 @@ pub fn mesh_of_joined<B: Processes>(bench: &B, n: usize) -> Vec<B::Fabric> {
                         give(round - 1, rank, mine)
                     };
                     let (rank, size) = (rank as u32, n as u32);
-                    bench.join(&mut Seat { rank, size, exchange: &mut exchange })
+                    bench.join(&mut Member { rank, size, exchange: &mut exchange })
                 })
             })
             .collect();

@@ -1,7 +1,7 @@
 //! Peers that are processes: the test program itself, started again to play a role.
 
 use super::roles::{self, Role};
-use super::{Processes, Seat};
+use super::{Member, Processes};
 use rustix::process::{Pid, Signal};
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -58,7 +58,8 @@ impl Family {
             }
             all
         };
-        let fabric = bench.join(&mut Seat { rank: 0, size: size as u32, exchange: &mut exchange });
+        let fabric =
+            bench.join(&mut Member { rank: 0, size: size as u32, exchange: &mut exchange });
         (family, fabric)
     }
 
@@ -115,7 +116,7 @@ pub fn run_child<B: Processes>(bench: &B) {
         send(&mut link, mine).expect("the test that started this listens");
         (0..size).map(|_| receive(&mut link).expect("the test that started this answers")).collect()
     };
-    let fabric = bench.join(&mut Seat { rank, size, exchange: &mut exchange });
+    let fabric = bench.join(&mut Member { rank, size, exchange: &mut exchange });
     roles::play(role, fabric, seed, bench.patience());
 }
 

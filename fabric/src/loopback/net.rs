@@ -8,11 +8,11 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 pub(super) struct Net {
-    pub(super) seats: Vec<Seat>,
+    pub(super) members: Vec<Member>,
     pub(super) next_region: u32,
 }
 
-pub(super) struct Seat {
+pub(super) struct Member {
     pub(super) inbox: VecDeque<Event>,
     pub(super) waiting_from: Vec<usize>,
     pub(super) regions: HashMap<u32, Region>,
@@ -62,45 +62,45 @@ impl Drop for Pages {
 impl Net {
     /// Why there is no traffic between two ranks, if so.
     pub(super) fn apart(&self, me: usize, peer: usize) -> Option<Fault> {
-        let cut = self.seats[me].cut.get(&peer).cloned();
-        let has_cut = self.seats[peer].cut.contains_key(&me);
-        cut.or(self.seats[peer].gone.clone()).or(has_cut.then_some(Fault::Closed))
+        let cut = self.members[me].cut.get(&peer).cloned();
+        let has_cut = self.members[peer].cut.contains_key(&me);
+        cut.or(self.members[peer].gone.clone()).or(has_cut.then_some(Fault::Closed))
     }
 
     /// Ends a rank, and reports to the others why.
     pub(super) fn leave(&mut self, me: usize, why: &Fault) {
-        self.seats[me].gone.get_or_insert_with(|| why.clone());
+        self.members[me].gone.get_or_insert_with(|| why.clone());
         // What was allocated can be viewed as long as anybody has its key.
-        self.seats[me].regions.retain(|_, region| region.pages.is_some());
-        for to in (0..self.seats.len()).filter(|&to| to != me) {
+        self.members[me].regions.retain(|_, region| region.pages.is_some());
+        for to in (0..self.members.len()).filter(|&to| to != me) {
             self.notify(to, me, why.clone());
         }
     }
 
     /// Whether a peer has views of memory here.
     pub(super) fn is_viewed(&self, me: usize, peer: usize) -> bool {
-        let is_alive = self.seats[peer].gone != Some(Fault::Died);
-        is_alive && Arc::strong_count(&self.seats[me].viewers[peer]) > 1
+        let is_alive = self.members[peer].gone != Some(Fault::Died);
+        is_alive && Arc::strong_count(&self.members[me].viewers[peer]) > 1
     }
 
     /// Reports to `me` that `peer` is gone, unless it knows.
     pub(super) fn notify(&mut self, me: usize, peer: usize, why: Fault) {
-        if self.seats[me].notified.insert(peer) {
+        if self.members[me].notified.insert(peer) {
             self.deliver(me, Event::Failed(PeerId(peer as u32), why));
         }
     }
 
     pub(super) fn deliver(&mut self, to: usize, event: Event) {
-        self.seats[to].inbox.push_back(event);
-        if self.seats[to].armed {
+        self.members[to].inbox.push_back(event);
+        if self.members[to].armed {
             // It fails when the counter is full, and then the descriptor is readable anyway.
-            let _ = rustix::io::write(&*self.seats[to].alarm, &1u64.to_ne_bytes());
+            let _ = rustix::io::write(&*self.members[to].alarm, &1u64.to_ne_bytes());
         }
     }
 
     pub(super) fn message(&mut self, from: usize, to: usize, head: Head, payload: Vec<u8>) {
         self.deliver(to, Event::Message(PeerId(from as u32), head, payload));
-        self.seats[to].waiting_from[from] += 1;
+        self.members[to].waiting_from[from] += 1;
     }
 
     /// Copies `len` bytes between `near` and the memory behind `key`.
@@ -132,8 +132,8 @@ impl Net {
         let (id, start) =
             parse(key).ok_or_else(|| Fault::NoSuchMemory("no key of this fabric".into()))?;
         let no = |why: &str| Fault::NoSuchMemory(format!("region {id} of {owner}: {why}"));
-        let seat = self.seats.get(owner).ok_or_else(|| no("no such peer"))?;
-        let region = seat.regions.get(&id).ok_or_else(|| no("never was, or was deregistered"))?;
+        let member = self.members.get(owner).ok_or_else(|| no("no such peer"))?;
+        let region = member.regions.get(&id).ok_or_else(|| no("never was, or was deregistered"))?;
         let from = start.checked_add(offset).filter(|&from| from <= region.len as u64);
         let from = from.ok_or_else(|| no("the offset lies outside"))? as usize;
         if len > region.len - from {

@@ -1,6 +1,6 @@
 //! Connections that this process makes.
 
-use crate::door::is_sent;
+use crate::acceptor::is_sent;
 use crate::handshake::{Client, ClientStep, Identity, Nonce, Standing};
 use crate::socket::{limit, tune};
 use crate::wait::{Key, Watch};

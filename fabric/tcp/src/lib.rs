@@ -6,9 +6,9 @@
 
 #![warn(missing_docs)]
 
+mod acceptor;
 mod address;
 mod call;
-mod door;
 mod error;
 mod fabric;
 mod frame;
@@ -25,8 +25,8 @@ mod timer;
 mod tx;
 mod wait;
 
+pub use acceptor::Dropped;
 pub use address::{Interface, ListenError, Listener};
-pub use door::Dropped;
 pub use error::SetupError;
 pub use fabric::{Config, Connection, Contact, TcpFabric};
 pub use mesh::{over_tcp, over_unix};

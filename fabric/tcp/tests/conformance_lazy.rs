@@ -4,7 +4,7 @@
 mod lazy;
 
 use taffrail_fabric::Fault;
-use taffrail_fabric::conformance::{Bench, Processes, Seat, mesh_of_joined};
+use taffrail_fabric::conformance::{Bench, Member, Processes, mesh_of_joined};
 use taffrail_tcp::{Config, TcpFabric};
 
 struct Lazy;
@@ -21,8 +21,8 @@ impl Bench for Lazy {
 }
 
 impl Processes for Lazy {
-    fn join(&self, seat: &mut Seat<'_>) -> TcpFabric {
-        lazy::join(seat, CONFIG)
+    fn join(&self, member: &mut Member<'_>) -> TcpFabric {
+        lazy::join(member, CONFIG)
     }
 
     fn is_end_of_killed(&self, fault: &Fault) -> bool {

@@ -52,7 +52,7 @@ impl Nodes {
     }
 
     /// Runs this in the first and in the second namespace.
-    fn run(&self, work: impl Fn(usize, Seat) + Sync) {
+    fn run(&self, work: impl Fn(usize, Member) + Sync) {
         let (to_zero, of_one) = channel();
         let (to_one, of_zero) = channel();
         let ready = Arc::new(Barrier::new(2));
@@ -70,7 +70,7 @@ impl Nodes {
                         kind,
                     )
                     .expect("what may be made may be entered");
-                    work(node, Seat { send, recv, ready });
+                    work(node, Member { send, recv, ready });
                 });
             }
         });
@@ -93,13 +93,13 @@ impl Drop for Nodes {
     }
 }
 
-struct Seat {
+struct Member {
     send: Sender<std::net::SocketAddr>,
     recv: Receiver<std::net::SocketAddr>,
     ready: Arc<Barrier>,
 }
 
-impl Seat {
+impl Member {
     /// The fabric of this node, which listens at the interface of this name.
     fn open(&self, node: usize, config: Config) -> TcpFabric {
         let interface = "eth0".parse().expect("a name");
@@ -135,8 +135,8 @@ fn a_cable_that_is_pulled_in_the_middle_of_messages_and_plugged_in_again_is_not_
     let Some(nodes) = Nodes::new("h", "10.79.1") else { return };
     let seed = fastrand::u64(..);
     const QUOTA: u32 = 2000;
-    nodes.run(|node, seat| {
-        let mut fabric = seat.open(node, CONFIG);
+    nodes.run(|node, member| {
+        let mut fabric = member.open(node, CONFIG);
         let mut end = End::new(seed, 1 - node as u32, QUOTA);
         let deadline = Instant::now() + Duration::from_secs(60);
         // For less than a heartbeat, and for longer, so that the kernel gives the connection up.
@@ -161,7 +161,7 @@ fn a_cable_that_is_pulled_in_the_middle_of_messages_and_plugged_in_again_is_not_
             }
             assert!(Instant::now() < deadline, "seed {seed}: stuck at node {node}: {end:?}");
         }
-        seat.ready.wait();
+        member.ready.wait();
     });
 }
 
@@ -170,19 +170,19 @@ fn a_cable_that_is_pulled_for_good_breaks_the_link_in_time_whether_there_is_traf
     for busy in [false, true] {
         let Some(nodes) = Nodes::new(if busy { "b" } else { "i" }, "10.79.2") else { return };
         let patience = Duration::from_secs(2);
-        nodes.run(|node, seat| {
-            let mut fabric = seat.open(node, Config { patience, ..CONFIG });
+        nodes.run(|node, member| {
+            let mut fabric = member.open(node, Config { patience, ..CONFIG });
             let mut notes = Notes::default();
             let peer = PeerId(1 - node as u32);
             lazy::send(&mut fabric, &mut notes, peer, Head::default(), b"hello");
             while notes.events.is_empty() || !fabric.flushed(peer) {
                 fabric.poll(&mut notes);
             }
-            seat.ready.wait();
+            member.ready.wait();
             if node == 0 {
                 nodes.pull();
             }
-            seat.ready.wait();
+            member.ready.wait();
             let start = Instant::now();
             notes.take();
             while notes.events.is_empty() {
@@ -203,7 +203,7 @@ fn a_cable_that_is_pulled_for_good_breaks_the_link_in_time_whether_there_is_traf
             // machine that is loaded.
             assert!(took >= patience, "{took:?}");
             assert!(took < Duration::from_secs(4 + 2 + 1 + 8), "{took:?}");
-            seat.ready.wait();
+            member.ready.wait();
         });
     }
 }

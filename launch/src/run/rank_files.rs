@@ -16,7 +16,7 @@ pub const SPILL: &str = "TAFFRAIL_SPILL";
 pub struct RankFiles {
     owner: Owner,
     /// Its checkpoints.
-    vault: File,
+    checkpoints: File,
     /// Where its messages are logged.
     own: Log,
     /// The log of the process that took the last checkpoint, if that is not the present one.
@@ -78,12 +78,12 @@ impl RankFiles {
     pub fn of(spill: &Path, owner: Owner, incarnation: u32) -> Option<RankFiles> {
         let spill = spill.to_owned();
         let made = Log::new(incarnation, &spill).and_then(|own| {
-            let vault = empty_memory("taffrail-checkpoints");
-            Ok((own, vault.map_err(|e| Failure::new(e.to_string()))?))
+            let checkpoints = empty_memory("taffrail-checkpoints");
+            Ok((own, checkpoints.map_err(|e| Failure::new(e.to_string()))?))
         });
         match made {
-            Ok((own, vault)) => {
-                Some(RankFiles { owner, vault: vault.into(), own, former: None, spill })
+            Ok((own, checkpoints)) => {
+                Some(RankFiles { owner, checkpoints: checkpoints.into(), own, former: None, spill })
             }
             Err(Failure { why, .. }) => {
                 say(&format!("rank {} can take no checkpoints: {why}", owner.rank));
@@ -94,18 +94,20 @@ impl RankFiles {
 
     /// The number of the last checkpoint, if there is one.
     pub fn last_checkpoint(&self) -> Option<u64> {
-        let vault = CheckpointFiles::open(self.vault.try_clone().ok()?, self.owner).ok()?;
-        Some(vault.summary().ok()??.number)
+        let checkpoints =
+            CheckpointFiles::open(self.checkpoints.try_clone().ok()?, self.owner).ok()?;
+        Some(checkpoints.summary().ok()??.number)
     }
 
     /// The present process has ended, and another one will be started. What that goes on from.
     pub fn begin_again(&mut self) -> Result<Option<Summary>, Failure> {
-        let last =
-            self.vault.try_clone().map_err(|e| Failure::new(in_words(&e))).and_then(|file| {
-                let vault =
-                    CheckpointFiles::open(file, self.owner).and_then(|vault| vault.summary());
-                vault.map_err(|e| Failure::new(e.to_string()))
-            })?;
+        let last = self.checkpoints.try_clone().map_err(|e| Failure::new(in_words(&e))).and_then(
+            |file| {
+                let checkpoints = CheckpointFiles::open(file, self.owner)
+                    .and_then(|checkpoints| checkpoints.summary());
+                checkpoints.map_err(|e| Failure::new(e.to_string()))
+            },
+        )?;
         let next = Log::new(self.own.incarnation + 1, &self.spill)?;
         let before = std::mem::replace(&mut self.own, next);
         let whose = last.map(|last| last.incarnation);
@@ -116,8 +118,8 @@ impl RankFiles {
 
     /// Hands all of it to the process that is about to be started.
     pub fn hand_over(&self, env: &mut RankEnv) -> Result<(), Failure> {
-        let vault = env.inherit(&self.vault)?;
-        env.tell("TAFFRAIL_VAULT", &[vault]);
+        let checkpoints = env.inherit(&self.checkpoints)?;
+        env.tell("TAFFRAIL_VAULT", &[checkpoints]);
         self.own.hand_over("TAFFRAIL_LOG_FILES", env)?;
         match &self.former {
             Some(former) => former.hand_over("TAFFRAIL_FORMER_FILES", env),
@@ -133,15 +135,15 @@ mod tests {
 
     fn files() -> RankFiles {
         let (owner, spill) = (Owner { rank: 2, job: 9 }, std::env::temp_dir());
-        let vault = empty_memory("test").unwrap().into();
-        RankFiles { owner, vault, own: Log::new(0, &spill).unwrap(), former: None, spill }
+        let checkpoints = empty_memory("test").unwrap().into();
+        RankFiles { owner, checkpoints, own: Log::new(0, &spill).unwrap(), former: None, spill }
     }
 
     fn take(files: &RankFiles, clock: u64) {
-        let mut vault =
-            CheckpointFiles::open(files.vault.try_clone().unwrap(), files.owner).unwrap();
+        let mut checkpoints =
+            CheckpointFiles::open(files.checkpoints.try_clone().unwrap(), files.owner).unwrap();
         let state = [IoSlice::new(b"state")];
-        vault.commit(files.own.incarnation, &clock.to_le_bytes(), &state).unwrap();
+        checkpoints.commit(files.own.incarnation, &clock.to_le_bytes(), &state).unwrap();
     }
 
     fn kept(files: &RankFiles) -> (u32, Option<u32>) {

@@ -54,7 +54,7 @@ pub struct Summary {
 
 /// Why the last checkpoint cannot be had.
 #[derive(Debug, thiserror::Error)]
-pub enum VaultError {
+pub enum CheckpointError {
     /// The operating system refused.
     #[error("the checkpoints of rank {rank}: reading failed: {error}")]
     Os {
@@ -90,12 +90,13 @@ struct Header {
 }
 
 impl CheckpointFiles {
-    /// The vault of a rank. An empty file is one without checkpoints.
+    /// The checkpoints of a rank. An empty file is one without checkpoints.
     ///
     /// # Errors
-    /// [`VaultError::Os`].
-    pub fn open(file: File, owner: Owner) -> Result<CheckpointFiles, VaultError> {
-        let last = committed(&file).map_err(|error| VaultError::Os { rank: owner.rank, error })?;
+    /// [`CheckpointError::Os`].
+    pub fn open(file: File, owner: Owner) -> Result<CheckpointFiles, CheckpointError> {
+        let last =
+            committed(&file).map_err(|error| CheckpointError::Os { rank: owner.rank, error })?;
         Ok(CheckpointFiles { file, owner, last })
     }
 
@@ -145,13 +146,13 @@ impl CheckpointFiles {
     /// The last checkpoint that was committed.
     ///
     /// # Errors
-    /// [`VaultError`] when it is not what was written.
-    pub fn last(&self) -> Result<Option<Committed>, VaultError> {
+    /// [`CheckpointError`] when it is not what was written.
+    pub fn last(&self) -> Result<Option<Committed>, CheckpointError> {
         if self.last == 0 {
             return Ok(None);
         }
         let header = self.header()?;
-        let os = |error| VaultError::Os { rank: self.owner.rank, error };
+        let os = |error| CheckpointError::Os { rank: self.owner.rank, error };
         let mut position = vec![0; header.position as usize];
         let mut state = vec![0; header.state as usize];
         let at = place(self.last) + HEADER as u64;
@@ -169,22 +170,22 @@ impl CheckpointFiles {
     ///
     /// # Errors
     /// As [`last`](Self::last), as far as its header is concerned.
-    pub fn summary(&self) -> Result<Option<Summary>, VaultError> {
+    pub fn summary(&self) -> Result<Option<Summary>, CheckpointError> {
         if self.last == 0 {
             return Ok(None);
         }
         let incarnation = self.header()?.incarnation;
         let mut front = [0; 8];
         let read = self.file.read_exact_at(&mut front, place(self.last) + HEADER as u64);
-        read.map_err(|error| VaultError::Os { rank: self.owner.rank, error })?;
+        read.map_err(|error| CheckpointError::Os { rank: self.owner.rank, error })?;
         let clock = Position::clock(front);
         Ok(Some(Summary { number: self.last, incarnation, clock }))
     }
 
-    fn header(&self) -> Result<Header, VaultError> {
+    fn header(&self) -> Result<Header, CheckpointError> {
         let mut bytes = [0; HEADER];
         let read = self.file.read_exact_at(&mut bytes, place(self.last));
-        read.map_err(|error| VaultError::Os { rank: self.owner.rank, error })?;
+        read.map_err(|error| CheckpointError::Os { rank: self.owner.rank, error })?;
         let words: [u64; HEADER / 8] = {
             let words = bytes.as_chunks::<8>().0;
             std::array::from_fn(|k| u64::from_le_bytes(words[k]))
@@ -206,8 +207,8 @@ impl CheckpointFiles {
         Ok(Header { incarnation: incarnation as u32, position, state, body: sums as u32 })
     }
 
-    fn damaged(&self, field: &'static str, expected: u64, got: u64) -> VaultError {
-        VaultError::Damaged { rank: self.owner.rank, number: self.last, field, expected, got }
+    fn damaged(&self, field: &'static str, expected: u64, got: u64) -> CheckpointError {
+        CheckpointError::Damaged { rank: self.owner.rank, number: self.last, field, expected, got }
     }
 }
 
@@ -247,12 +248,12 @@ mod tests {
 
     const OWNER: Owner = Owner { rank: 3, job: 77 };
 
-    fn vault() -> CheckpointFiles {
+    fn checkpoints() -> CheckpointFiles {
         CheckpointFiles::open(empty_memory("test").unwrap().into(), OWNER).unwrap()
     }
 
-    fn again(vault: &CheckpointFiles) -> CheckpointFiles {
-        CheckpointFiles::open(vault.file.try_clone().unwrap(), OWNER).unwrap()
+    fn again(checkpoints: &CheckpointFiles) -> CheckpointFiles {
+        CheckpointFiles::open(checkpoints.file.try_clone().unwrap(), OWNER).unwrap()
     }
 
     proptest! {
@@ -262,14 +263,14 @@ mod tests {
                 (any::<u32>(), any::<[u8; 8]>(), any::<Vec<u8>>(), any::<Vec<Vec<u8>>>()), 1..6,
             ),
         ) {
-            let mut vault = vault();
-            prop_assert_eq!(vault.last().unwrap(), None);
-            prop_assert_eq!(vault.summary().unwrap(), None);
+            let mut checkpoints = checkpoints();
+            prop_assert_eq!(checkpoints.last().unwrap(), None);
+            prop_assert_eq!(checkpoints.summary().unwrap(), None);
             for (number, (incarnation, front, position, state)) in (1..).zip(all) {
                 let position = [&front[..], &position].concat();
                 let parts: Vec<_> = state.iter().map(|part| IoSlice::new(part)).collect();
-                prop_assert_eq!(vault.commit(incarnation, &position, &parts).unwrap(), number);
-                let next = again(&vault);
+                prop_assert_eq!(checkpoints.commit(incarnation, &position, &parts).unwrap(), number);
+                let next = again(&checkpoints);
                 let clock = u64::from_le_bytes(front);
                 let summary = Summary { number, incarnation, clock };
                 prop_assert_eq!(next.summary().unwrap(), Some(summary));
@@ -281,44 +282,45 @@ mod tests {
         /// Its process was killed somewhere on the way.
         #[test]
         fn one_that_is_being_written_is_not_there(before in 1..4_u64, written: Vec<u8>) {
-            let mut vault = vault();
+            let mut checkpoints = checkpoints();
             for number in 1..=before {
-                vault.commit(7, b"position", &[IoSlice::new(&[number as u8; 100])]).unwrap();
+                checkpoints.commit(7, b"position", &[IoSlice::new(&[number as u8; 100])]).unwrap();
             }
-            let last = vault.last().unwrap();
-            vault.file.write_all_at(&written, place(before + 1)).unwrap();
-            prop_assert_eq!(again(&vault).last().unwrap(), last);
+            let last = checkpoints.last().unwrap();
+            checkpoints.file.write_all_at(&written, place(before + 1)).unwrap();
+            prop_assert_eq!(again(&checkpoints).last().unwrap(), last);
         }
 
         #[test]
         fn a_flipped_bit_is_seen(state in prop::collection::vec(any::<u8>(), 0..100), bit: prop::sample::Index) {
-            let mut vault = vault();
-            vault.commit(2, b"position", &[IoSlice::new(&state)]).unwrap();
+            let mut checkpoints = checkpoints();
+            checkpoints.commit(2, b"position", &[IoSlice::new(&state)]).unwrap();
             let bit = bit.index(8 * (HEADER + 8 + state.len()));
             let at = place(1) + bit as u64 / 8;
             let mut byte = [0];
-            vault.file.read_exact_at(&mut byte, at).unwrap();
+            checkpoints.file.read_exact_at(&mut byte, at).unwrap();
             byte[0] ^= 1 << (bit % 8);
-            vault.file.write_all_at(&byte, at).unwrap();
-            prop_assert!(again(&vault).last().is_err());
+            checkpoints.file.write_all_at(&byte, at).unwrap();
+            prop_assert!(again(&checkpoints).last().is_err());
         }
     }
 
     #[test]
     fn a_state_may_have_more_parts_than_one_call_writes() {
-        let mut vault = vault();
+        let mut checkpoints = checkpoints();
         let state: Vec<Vec<u8>> = (0..3 * PARTS).map(|k| vec![k as u8; k % 3]).collect();
         let parts: Vec<_> = state.iter().map(|part| IoSlice::new(part)).collect();
-        vault.commit(1, b"position", &parts).unwrap();
-        assert_eq!(again(&vault).last().unwrap().unwrap().state, state.concat());
+        checkpoints.commit(1, b"position", &parts).unwrap();
+        assert_eq!(again(&checkpoints).last().unwrap().unwrap().state, state.concat());
     }
 
     #[test]
     fn another_rank_or_job_is_refused() {
-        let mut vault = vault();
-        vault.commit(0, b"", &[]).unwrap();
+        let mut checkpoints = checkpoints();
+        checkpoints.commit(0, b"", &[]).unwrap();
         for owner in [Owner { rank: 4, ..OWNER }, Owner { job: 78, ..OWNER }] {
-            let other = CheckpointFiles::open(vault.file.try_clone().unwrap(), owner).unwrap();
+            let other =
+                CheckpointFiles::open(checkpoints.file.try_clone().unwrap(), owner).unwrap();
             let error = other.last().unwrap_err().to_string();
             assert!(error.contains("checkpoint 1 of rank"), "{error}");
             assert!(other.summary().is_err());
@@ -329,8 +331,8 @@ mod tests {
     fn where_there_is_no_room_the_one_before_stays() {
         let full: File =
             std::fs::OpenOptions::new().read(true).write(true).open("/dev/full").unwrap();
-        let mut vault = CheckpointFiles { file: full, owner: OWNER, last: 0 };
-        let error = vault.commit(0, b"x", &[]).unwrap_err();
-        assert_eq!((error.kind(), vault.last), (std::io::ErrorKind::StorageFull, 0));
+        let mut checkpoints = CheckpointFiles { file: full, owner: OWNER, last: 0 };
+        let error = checkpoints.commit(0, b"x", &[]).unwrap_err();
+        assert_eq!((error.kind(), checkpoints.last), (std::io::ErrorKind::StorageFull, 0));
     }
 }

@@ -38,7 +38,7 @@ mod sync;
 
 pub use batch::Batch;
 #[cfg(not(loom))]
-pub use checkpoint_files::{CheckpointFiles, Committed, Summary, VaultError};
+pub use checkpoint_files::{CheckpointError, CheckpointFiles, Committed, Summary};
 pub use copies::{Copies, CopyStep};
 #[cfg(not(loom))]
 pub use cuts::CutFileError;

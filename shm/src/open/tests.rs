@@ -12,24 +12,25 @@ mod waiting;
 
 pub(super) const SOON: Duration = Duration::from_secs(20);
 
-/// An open line with this number of seats.
-pub(super) fn line(seats: u32) -> ShmFabric {
-    patient_line(seats, SOON)
+/// An open job with this number of peer slots.
+pub(super) fn fabric(peer_slots: u32) -> ShmFabric {
+    patient_line(peer_slots, SOON)
 }
 
-pub(super) fn patient_line(seats: u32, patience: Duration) -> ShmFabric {
-    let setup = Setup::new(Config { open: true, outbox_max: 0, patience, ..Config::new(0, seats) });
+pub(super) fn patient_line(peer_slots: u32, patience: Duration) -> ShmFabric {
+    let setup =
+        Setup::new(Config { open: true, outbox_max: 0, patience, ..Config::new(0, peer_slots) });
     setup.unwrap().open().unwrap()
 }
 
-/// Two lines, the one with the lower address first.
-pub(super) fn two(seats: u32) -> [ShmFabric; 2] {
-    let mut lines = [line(seats), line(seats)];
-    lines.sort_by_key(|line| line.address);
-    lines
+/// Two fabrics, the one with the lower address first.
+pub(super) fn two(peer_slots: u32) -> [ShmFabric; 2] {
+    let mut fabrics = [fabric(peer_slots), fabric(peer_slots)];
+    fabrics.sort_by_key(|fabric| fabric.address);
+    fabrics
 }
 
-/// What a line has said.
+/// What a fabric has reported.
 #[derive(Default, Debug, PartialEq)]
 pub(super) struct Said {
     pub messages: Vec<(PeerId, u64, Vec<u8>)>,
@@ -44,7 +45,7 @@ impl Sink for Said {
     }
 
     fn sent(&mut self, token: Token, _: Result<(), Fault>) {
-        panic!("{token:?} was sent, and a line sends at once");
+        panic!("{token:?} was sent, and this fabric sends at once");
     }
 
     fn moved(&mut self, token: Token, result: Result<(), Fault>) {
@@ -65,18 +66,18 @@ fn end_of(event: LinkEvent) -> Fault {
     }
 }
 
-/// Polls and checks all lines until `done`.
+/// Polls and checks all fabrics until `done`.
 pub(super) fn until(
-    lines: &mut [&mut ShmFabric],
+    fabrics: &mut [&mut ShmFabric],
     said: &mut [Said],
     what: &str,
     done: impl Fn(&[&mut ShmFabric], &[Said]) -> bool,
 ) {
     let start = Instant::now();
-    while !done(lines, said) {
-        for (line, said) in lines.iter_mut().zip(said.iter_mut()) {
-            line.poll(said);
-            line.check(said);
+    while !done(fabrics, said) {
+        for (fabric, said) in fabrics.iter_mut().zip(said.iter_mut()) {
+            fabric.poll(said);
+            fabric.check(said);
         }
         assert!(start.elapsed() < SOON, "{what}: {said:?}");
     }
@@ -100,10 +101,10 @@ pub(super) fn talk(a: &mut ShmFabric, to_b: PeerId, b: &mut ShmFabric, to_a: Pee
 }
 
 #[test]
-fn a_process_that_is_called_gives_the_caller_a_seat() {
-    let [mut a, mut b, mut c] = [line(4), line(200), line(4)];
+fn a_process_that_is_called_gives_the_caller_a_peer_slot() {
+    let [mut a, mut b, mut c] = [fabric(4), fabric(200), fabric(4)];
     let mut said = [Said::default(), Said::default(), Said::default()];
-    // Seats and lengths of rings differ.
+    // Peer slots and lengths of rings differ.
     let (to_c, to_b) = (a.call(c.address()).unwrap(), a.call(b.address()).unwrap());
     assert_eq!((to_c, to_b), (PeerId(1), PeerId(2)));
     assert_eq!(a.send(to_b, Head::default(), Source::Bytes(&[1])), Err(Refused::Busy));
@@ -111,8 +112,8 @@ fn a_process_that_is_called_gives_the_caller_a_seat() {
     assert_eq!(a.send(to_b, Head::default(), Source::Parts(&parts)), Err(Refused::Busy));
     assert_eq!(a.fault(to_b), None);
     assert!(!a.is_met(to_b));
-    let met = |lines: &[&mut ShmFabric], _: &[Said]| {
-        lines[0].is_met(PeerId(1)) && lines[0].is_met(PeerId(2))
+    let met = |fabrics: &[&mut ShmFabric], _: &[Said]| {
+        fabrics[0].is_met(PeerId(1)) && fabrics[0].is_met(PeerId(2))
     };
     until(&mut [&mut a, &mut b, &mut c], &mut said, "they meet", met);
     let to_a = b.call(a.address()).unwrap();
@@ -126,8 +127,8 @@ fn a_process_that_is_called_gives_the_caller_a_seat() {
 }
 
 #[test]
-fn the_same_address_has_the_same_seat() {
-    let [mut a, b] = [line(3), line(3)];
+fn the_same_address_has_the_same_peer_slot() {
+    let [mut a, b] = [fabric(3), fabric(3)];
     let address = a.address().to_owned();
     assert_eq!(a.call(&address), Ok(PeerId(0)));
     let peer = a.call(b.address()).unwrap();
@@ -136,22 +137,22 @@ fn the_same_address_has_the_same_seat() {
     talk_to_itself(&mut a);
 }
 
-fn talk_to_itself(line: &mut ShmFabric) {
+fn talk_to_itself(fabric: &mut ShmFabric) {
     let mut said = [Said::default()];
-    let me = line.me();
-    line.send(me, Head::default(), Source::Bytes(b"self")).unwrap();
-    until(&mut [line], &mut said, "its own message", |_, said| said[0].messages.len() == 1);
+    let me = fabric.me();
+    fabric.send(me, Head::default(), Source::Bytes(b"self")).unwrap();
+    until(&mut [fabric], &mut said, "its own message", |_, said| said[0].messages.len() == 1);
 }
 
 #[test]
 fn what_cannot_be_called_is_an_error_that_says_why() {
-    let mut a = line(2);
+    let mut a = fabric(2);
     let error = a.call("not an address").unwrap_err().to_string();
     assert!(error.contains("printable ASCII"), "{error}");
-    let there = line(2);
+    let there = fabric(2);
     a.call(there.address()).unwrap();
     let error = a.call("taffrail-another").unwrap_err().to_string();
-    assert!(error.contains("all 2 seats are taken, 0 of them by"), "{error}");
+    assert!(error.contains("all 2 peer slots are taken, 0 of them by"), "{error}");
     drop(there);
     let mut said = [Said::default()];
     until(&mut [&mut a], &mut said, "it is gone", |_, said| said[0].failed.len() == 1);
@@ -164,7 +165,7 @@ fn what_cannot_be_called_is_an_error_that_says_why() {
 
 #[test]
 fn somebody_who_is_not_there_fails_once() {
-    let mut a = line(3);
+    let mut a = fabric(3);
     let peer = a.call("taffrail-nobody").unwrap();
     let mut said = [Said::default()];
     until(&mut [&mut a], &mut said, "nobody is there", |_, said| !said[0].failed.is_empty());
@@ -186,7 +187,7 @@ fn somebody_who_is_not_there_fails_once() {
 #[test]
 fn somebody_who_says_nothing_fails_when_the_patience_is_over() {
     let patience = Duration::from_millis(30);
-    let [mut a, silent] = [patient_line(3, patience), line(3)];
+    let [mut a, silent] = [patient_line(3, patience), fabric(3)];
     let start = Instant::now();
     let peer = a.call(silent.address()).unwrap();
     let mut said = [Said::default()];
@@ -197,15 +198,15 @@ fn somebody_who_says_nothing_fails_when_the_patience_is_over() {
 }
 
 #[test]
-fn a_vacant_seat_is_not_looked_at() {
-    let mut a = line(1000);
+fn a_vacant_peer_slot_is_not_looked_at() {
+    let mut a = fabric(1000);
     assert_eq!(a.dirty_words, 1);
     assert!(!a.has_call_in_poll());
     let vacant = Err(Refused::Failed(Fault::Vacant));
     assert_eq!(a.send(PeerId(999), Head::default(), Source::Bytes(&[])), vacant);
     assert_eq!(a.address_of(PeerId(999)), None);
-    for seat in 1..65 {
-        a.call(&format!("taffrail-nobody-{seat}")).unwrap();
+    for peer_slot in 1..65 {
+        a.call(&format!("taffrail-nobody-{peer_slot}")).unwrap();
     }
     assert_eq!(a.dirty_words, 2);
 }
@@ -219,8 +220,8 @@ impl ShmFabric {
 /// More peers than are polled all the time: the others are found by their bits.
 #[test]
 fn many_peers_are_all_heard() {
-    let mut hub = line(40);
-    let mut others: Vec<ShmFabric> = (0..30).map(|_| line(3)).collect();
+    let mut hub = fabric(40);
+    let mut others: Vec<ShmFabric> = (0..30).map(|_| fabric(3)).collect();
     // Half of them is called, half comes by itself.
     for (k, other) in others.iter_mut().enumerate() {
         match k % 2 {
@@ -230,9 +231,9 @@ fn many_peers_are_all_heard() {
     }
     let mut all: Vec<&mut ShmFabric> = others.iter_mut().chain([&mut hub]).collect();
     let mut said: Vec<Said> = all.iter().map(|_| Said::default()).collect();
-    let met = |lines: &[&mut ShmFabric], _: &[Said]| {
-        let (hub, others) = lines.split_last().unwrap();
-        (1..31).all(|seat| hub.is_met(PeerId(seat)))
+    let met = |fabrics: &[&mut ShmFabric], _: &[Said]| {
+        let (hub, others) = fabrics.split_last().unwrap();
+        (1..31).all(|peer_slot| hub.is_met(PeerId(peer_slot)))
             && others.iter().all(|other| other.is_met(PeerId(1)))
     };
     until(&mut all, &mut said, "they meet", met);

@@ -36,7 +36,7 @@ struct Ours {
 impl Ours {
     fn pair(&self, layout: &Layout) -> PeerLink {
         let (me, peer) = (self.me, 1 - self.me);
-        let berth = |inbox, seat| RingLocation { inbox, layout: *layout, seat };
+        let berth = |inbox, peer_slot| RingLocation { inbox, layout: *layout, peer_slot };
         let place = LinkLayout {
             ours: berth(self.inboxes[me], peer),
             theirs: berth(self.inboxes[peer], me),

@@ -5,22 +5,22 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a line is made from.
+/// What a fabric is made from.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The line is an open one ([`Setup::open`](super::Setup::open)): it begins alone, and processes that are called or
-    /// connect by themselves get its seats. Otherwise it is that of a job, with ranks that all connect at the
+    /// The job is an open one ([`Setup::open`](super::Setup::open)): it begins alone, and processes that are called or
+    /// connect by themselves get its peer slots. Otherwise it is that of a job, with ranks that all connect at the
     /// beginning ([`Setup::connect`](super::Setup::connect)).
     pub open: bool,
-    /// This process's rank; in an open line the number of its own seat.
+    /// This process's rank; in an open job the number of its own peer slot.
     pub rank: u32,
     /// The name to listen under, so that others know the address before this process is there: 1 to
     /// 107 printable ASCII characters without spaces. Then all ranks of a job must have such names, and
     /// [`connect`](super::Setup::connect) waits for those that do not listen yet. A process that was started
     /// again takes the name of the one before. `None`: a random one.
     pub name: Option<String>,
-    /// How many ranks there are; in an open line how many seats, the own among them. What a seat costs,
-    /// whether somebody has it or not: its ring (8 KiB of up to 32 seats, of more together not more than
+    /// How many ranks there are; in an open job how many peer slots, the own among them. What a peer slot costs,
+    /// whether somebody has it or not: its ring (8 KiB of up to 32 peer slots, of more together not more than
     /// 256 KiB, but 1 KiB at least) and 256 bytes.
     pub ranks: u32,
     /// The incarnation of this rank: 0 at first, one more at each restart.
@@ -28,10 +28,10 @@ pub struct Config {
     /// Of each rank, how many restarts the job had seen when it was started, so that of two ranks the
     /// later connects to the earlier. Empty when all are started together.
     pub generations: Vec<u32>,
-    /// Ranks that die may be started again: the line then accepts their successors. The launcher must make sure
+    /// Ranks that die may be started again: the fabric then accepts their successors. The launcher must make sure
     /// that the process of the predecessor has ended before it starts the successor.
     pub restarts: bool,
-    /// Digest of the job's identity; processes of another job are refused. Not used by open lines, which
+    /// Digest of the job's identity; processes of another job are refused. Not used by open jobs, which
     /// refuse nobody of the same user.
     pub job: [u64; 2],
     /// The outbox grows up to this many bytes.

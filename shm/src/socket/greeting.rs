@@ -52,7 +52,7 @@ pub(crate) fn send_version(mine: &Hello, link: &Link, why: &LinkError) {
 fn hear_hello(mine: &Hello, link: &Link) -> Result<Option<(Hello, [OwnedFd; 3])>, LinkError> {
     let Some((bytes, files)) = receive(&link.socket)? else { return Ok(None) };
     let hello = decode_hello(&bytes)?;
-    let kind = |open: bool| if open { "an open line" } else { "a closed job" };
+    let kind = |open: bool| if open { "an open job" } else { "a closed job" };
     same("HELLO, open", kind(mine.open), kind(hello.open))?;
     if !mine.open {
         same("HELLO, ranks", mine.ranks, hello.ranks)?;
@@ -78,7 +78,7 @@ fn hear_hello(mine: &Hello, link: &Link) -> Result<Option<(Hello, [OwnedFd; 3])>
 /// A peer that was met.
 #[derive(Debug)]
 pub(crate) struct Peer {
-    /// What it said. Its rank, number of ranks (in a closed line) and job are right; its lengths are
+    /// What it said. Its rank, number of ranks (in a closed job) and job are right; its lengths are
     /// its claims.
     pub hello: Hello,
     /// Its process, 0 when that is not visible from here.

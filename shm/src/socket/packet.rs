@@ -32,11 +32,11 @@ impl From<Malformed> for Fault {
 /// First packet of a connection, in both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// The sender's rank; its own seat in an open line.
+    /// The sender's rank; its own peer slot in an open job.
     pub rank: u32,
     /// Which life of that rank this is.
     pub incarnation: u32,
-    /// Ranks in the job; seats of the sender's inbox in an open line.
+    /// Ranks in the job; peer slots of the sender's inbox in an open job.
     pub ranks: u32,
     /// Digest of the job's identity.
     pub job: [u64; 2],
@@ -52,10 +52,10 @@ pub struct Hello {
     pub fenced: bool,
     /// How many restarts the job had seen when the sender was started.
     pub generation: u32,
-    /// The sender's line is an open one.
+    /// The sender's job is an open one.
     pub open: bool,
-    /// The seat of the sender's inbox that the receiver writes, in an open line; 0 otherwise.
-    pub seat: u32,
+    /// The peer slot of the sender's inbox that the receiver writes, in an open job; 0 otherwise.
+    pub peer_slot: u32,
     /// Where the sender listens.
     pub address: Address,
 }
@@ -82,7 +82,7 @@ impl Hello {
         put(72, &u32::from(self.fenced).to_le_bytes());
         put(76, &self.generation.to_le_bytes());
         put(80, &u32::from(self.open).to_le_bytes());
-        put(84, &self.seat.to_le_bytes());
+        put(84, &self.peer_slot.to_le_bytes());
         let address = self.address.as_str().as_bytes();
         put(88, &(address.len() as u32).to_le_bytes());
         put(96, address);
@@ -112,16 +112,16 @@ pub fn decode_hello(bytes: &[u8]) -> Result<Hello, Malformed> {
     }
     let fenced = yes("HELLO, fenced", half(bytes, 72))?;
     let open = yes("HELLO, open", half(bytes, 80))?;
-    let seat = half(bytes, 84);
+    let peer_slot = half(bytes, 84);
     let expected = match open {
-        true if seat >= ranks || seat == rank => Some(format!(
-            "less than {ranks}, the number of seats, and not {rank}, the sender's own"
+        true if peer_slot >= ranks || peer_slot == rank => Some(format!(
+            "less than {ranks}, the number of peer slots, and not {rank}, the sender's own"
         )),
-        false if seat != 0 => Some("0 in a closed line".into()),
+        false if peer_slot != 0 => Some("0 in a closed job".into()),
         _ => None,
     };
     if let Some(expected) = expected {
-        return Err(Malformed { place: "HELLO, seat", expected, got: seat.to_string() });
+        return Err(Malformed { place: "HELLO, peer slot", expected, got: peer_slot.to_string() });
     }
     Ok(Hello {
         rank,
@@ -135,7 +135,7 @@ pub fn decode_hello(bytes: &[u8]) -> Result<Hello, Malformed> {
         fenced,
         generation: half(bytes, 76),
         open,
-        seat,
+        peer_slot,
         address: address(bytes)?,
     })
 }

@@ -67,8 +67,8 @@ pub enum SetupError {
     /// Waiting longer for peers makes no sense.
     #[error("{0}")]
     Hopeless(String),
-    /// The line was set up for something else.
-    #[error("this line was set up as {is}, so it cannot be made {wanted} (Config.open)")]
+    /// The setup was made for another kind of job.
+    #[error("this was set up as {is}, so it cannot become {wanted} (Config.open)")]
     Kind {
         /// What it is.
         is: &'static str,

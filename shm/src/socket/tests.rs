@@ -41,7 +41,7 @@ impl Owner {
             fenced: rank % 2 == 1,
             generation: 0,
             open: false,
-            seat: 0,
+            peer_slot: 0,
             address: Address::parse(b"taffrail-test").unwrap(),
         };
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;

@@ -1,45 +1,45 @@
-//! How a rank of the conformance suite gets its line.
-#![allow(dead_code, reason = "no test program uses both kinds of lines")]
+//! How a rank of the conformance suite gets its fabric.
+#![allow(dead_code, reason = "no test program uses both kinds of jobs")]
 
-use taffrail_fabric::conformance::Seat;
+use taffrail_fabric::conformance::Member;
 use taffrail_fabric::{Body, Fabric, Fault, Head, LinkEvent, PeerId, Sink, Take, Token};
 use taffrail_shm::{Config, Setup, ShmFabric};
 
-fn setup(seat: &Seat<'_>, open: bool) -> Setup {
-    Setup::new(Config { open, ..Config::new(seat.rank(), seat.size()) })
+fn setup(member: &Member<'_>, open: bool) -> Setup {
+    Setup::new(Config { open, ..Config::new(member.rank(), member.size()) })
         .expect("memory and a listener")
 }
 
-fn addresses(seat: &mut Seat<'_>, mine: &str) -> Vec<String> {
-    let all = seat.exchange(mine.as_bytes()).into_iter();
+fn addresses(member: &mut Member<'_>, mine: &str) -> Vec<String> {
+    let all = member.exchange(mine.as_bytes()).into_iter();
     all.map(|address| String::from_utf8(address).expect("addresses are text")).collect()
 }
 
-/// The line of this seat, connected with all others.
-pub fn join(seat: &mut Seat<'_>) -> ShmFabric {
-    let setup = setup(seat, false);
-    let addresses = addresses(seat, setup.address());
+/// The fabric of this member, connected with all others.
+pub fn join(member: &mut Member<'_>) -> ShmFabric {
+    let setup = setup(member, false);
+    let addresses = addresses(member, setup.address());
     setup.connect(&addresses).expect("a connection with every peer")
 }
 
-/// An open line for this seat, that calls all others, as they call it.
-pub fn join_open(seat: &mut Seat<'_>) -> ShmFabric {
-    let mut line = setup(seat, true).open().expect("an open line");
-    let mine = line.address().to_owned();
-    for (rank, address) in (0..).zip(addresses(seat, &mine)) {
+/// An open job for this member, that calls all others, as they call it.
+pub fn join_open(member: &mut Member<'_>) -> ShmFabric {
+    let mut fabric = setup(member, true).open().expect("an open job");
+    let mine = fabric.address().to_owned();
+    for (rank, address) in (0..).zip(addresses(member, &mine)) {
         // Seats are given in this order, so they are the ranks.
-        assert_eq!(line.call(&address), Ok(PeerId(rank)));
+        assert_eq!(fabric.call(&address), Ok(PeerId(rank)));
     }
-    while !(0..line.peers() as u32).all(|rank| line.is_met(PeerId(rank))) {
-        line.check(&mut Meeting);
+    while !(0..fabric.peers() as u32).all(|rank| fabric.is_met(PeerId(rank))) {
+        fabric.check(&mut Meeting);
         std::thread::yield_now();
     }
-    seat.exchange(&[]);
+    member.exchange(&[]);
     // What is left of the calls that were not answered, since others were.
-    line.check(&mut Meeting);
+    fabric.check(&mut Meeting);
     // Nobody begins, or dies, before that.
-    seat.exchange(&[]);
-    line
+    member.exchange(&[]);
+    fabric
 }
 
 /// While they meet nothing happens.

@@ -1,7 +1,7 @@
 //! A process that says it is another. Its packets are made here by the book: `docs/wire.md`, sections 1
 //! and 4.
 
-use super::{Process, Said, checks, line};
+use super::{Process, Said, checks, fabric};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::net::{
@@ -13,7 +13,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use taffrail_fabric::PeerId;
 
-/// Bytes of an inbox of two seats, and of the outbox.
+/// Bytes of an inbox of two peer slots, and of the outbox.
 const INBOX: u64 = (384 + 256 * 2 + 2 * 128 * 64u64).next_multiple_of(4096);
 const OUTBOX: u64 = 128 * 1024;
 
@@ -53,7 +53,7 @@ fn name(address: &str) -> SocketAddrUnix {
     SocketAddrUnix::new_abstract_name(address.as_bytes()).expect("an address")
 }
 
-/// Connects to a line and says that we listen at `address`. The length of the answer, 0 for none.
+/// Connects to a fabric and says that we listen at `address`. The length of the answer, 0 for none.
 fn come(to: &mut taffrail_shm::ShmFabric, address: &str) -> usize {
     let link = socket();
     rustix::net::connect(&link, &name(to.address())).expect("it listens");
@@ -76,23 +76,23 @@ fn come(to: &mut taffrail_shm::ShmFabric, address: &str) -> usize {
 }
 
 #[test]
-fn no_process_takes_the_seat_of_another() {
-    let mut line = line(3);
+fn no_process_takes_the_peer_slot_of_another() {
+    let mut fabric = fabric(3);
     let mut other = Process::start("listen serve");
-    assert_eq!(come(&mut line, &other.address), 0, "this process does not listen there");
-    // Also while the line calls that one, which answers late.
-    let peer = line.call(&other.address).expect("a seat");
-    assert_eq!(come(&mut line, &other.address), 0);
+    assert_eq!(come(&mut fabric, &other.address), 0, "this process does not listen there");
+    // Also while the fabric calls that one, which answers late.
+    let peer = fabric.call(&other.address).expect("a peer slot");
+    assert_eq!(come(&mut fabric, &other.address), 0);
     other.begin();
     let mut said = Said::default();
-    super::until(&mut line, &mut said, "they meet", |line, _| line.is_met(peer));
-    assert_eq!(come(&mut line, &other.address), 0);
+    super::until(&mut fabric, &mut said, "they meet", |fabric, _| fabric.is_met(peer));
+    assert_eq!(come(&mut fabric, &other.address), 0);
     assert!(said.failed.is_empty(), "{said:?}");
     // The same packet with an address where this process does listen is a good one.
     let ours = format!("taffrail-test-{}", std::process::id());
     let listener = socket();
     rustix::net::bind(&listener, &name(&ours)).expect("a name of its own");
     rustix::net::listen(&listener, 8).expect("a socket");
-    assert_eq!(come(&mut line, &ours), 208);
-    assert_eq!(line.address_of(PeerId(2)), Some(&ours[..]));
+    assert_eq!(come(&mut fabric, &ours), 208);
+    assert_eq!(fabric.address_of(PeerId(2)), Some(&ours[..]));
 }

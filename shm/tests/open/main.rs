@@ -1,6 +1,6 @@
-//! Open lines of real processes, which are killed while they connect, and of impostors ([`impostor`]).
+//! Open jobs of real processes, which are killed while they connect, and of impostors ([`impostor`]).
 //!
-//! The test has one line; each child process has another, and is killed at a point that it prints.
+//! The test has one fabric; each child process has another, and is killed at a point that it prints.
 
 mod impostor;
 
@@ -12,17 +12,17 @@ use taffrail_shm::{Config, Setup, ShmFabric};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn line(seats: u32) -> ShmFabric {
+fn fabric(peer_slots: u32) -> ShmFabric {
     let setup = Setup::new(Config {
         open: true,
         outbox_max: 1 << 20,
         patience: PATIENCE,
-        ..Config::new(0, seats)
+        ..Config::new(0, peer_slots)
     });
-    setup.and_then(Setup::open).expect("an open line")
+    setup.and_then(Setup::open).expect("an open job")
 }
 
-/// What a line has said.
+/// What a fabric has reported.
 #[derive(Default, Debug)]
 struct Said {
     messages: Vec<(PeerId, u64)>,
@@ -49,15 +49,15 @@ impl Sink for Said {
 }
 
 fn until(
-    line: &mut ShmFabric,
+    fabric: &mut ShmFabric,
     said: &mut Said,
     what: &str,
     done: impl Fn(&ShmFabric, &Said) -> bool,
 ) {
     let start = Instant::now();
-    while !done(line, said) {
-        line.poll(said);
-        line.check(said);
+    while !done(fabric, said) {
+        fabric.poll(said);
+        fabric.check(said);
         assert!(start.elapsed() < PATIENCE, "{what}: {said:?}");
     }
 }
@@ -69,8 +69,8 @@ fn until(
 fn child() {
     let Ok(part) = std::env::var("OPEN_LINE") else { return };
     let words: Vec<&str> = part.split(' ').collect();
-    let mut line = line(3);
-    print_line(&format!("address {}", line.address()));
+    let mut fabric = fabric(3);
+    print_line(&format!("address {}", fabric.address()));
     let begin = || {
         let mut word = String::new();
         std::io::stdin().read_line(&mut word).expect("a pipe");
@@ -79,13 +79,13 @@ fn child() {
     let mut said = Said::default();
     let (how, address) = (words[1], words.get(2));
     if words[0] == "call" {
-        line.call(address.expect("an address")).expect("a seat");
+        fabric.call(address.expect("an address")).expect("a peer slot");
     }
     if how == "meet" {
-        until(&mut line, &mut said, "somebody", |line, _| line.is_met(PeerId(1)));
+        until(&mut fabric, &mut said, "somebody", |fabric, _| fabric.is_met(PeerId(1)));
         for tag in 0..5 {
             let head = Head { tag, ..Head::default() };
-            line.send(PeerId(1), head, Source::Bytes(&[0; 300])).expect("room");
+            fabric.send(PeerId(1), head, Source::Bytes(&[0; 300])).expect("room");
         }
     }
     print_line("there");
@@ -94,10 +94,10 @@ fn child() {
             std::thread::park();
             continue;
         }
-        line.poll(&mut said);
-        line.check(&mut said);
+        fabric.poll(&mut said);
+        fabric.check(&mut said);
         for (from, tag) in said.messages.drain(..) {
-            line.send(from, Head { tag, ..Head::default() }, Source::Bytes(&[])).expect("room");
+            fabric.send(from, Head { tag, ..Head::default() }, Source::Bytes(&[])).expect("room");
         }
     }
 }
@@ -167,88 +167,88 @@ impl Drop for Process {
     }
 }
 
-/// The line has no trouble with the next one, which gets the only seat.
-fn next_one_is_welcome(line: &mut ShmFabric) {
+/// The fabric has no trouble with the next one, which gets the only peer slot.
+fn next_one_is_welcome(fabric: &mut ShmFabric) {
     let mut child = Process::start("listen serve");
     child.begin();
-    let peer = line.call(&child.address).expect("the seat is free");
+    let peer = fabric.call(&child.address).expect("the peer slot is free");
     let mut said = Said::default();
-    until(line, &mut said, "they meet", |line, _| line.is_met(peer));
+    until(fabric, &mut said, "they meet", |fabric, _| fabric.is_met(peer));
     for tag in 0..20 {
-        line.send(peer, Head { tag, ..Head::default() }, Source::Bytes(&[])).expect("room");
-        until(line, &mut said, "an echo", |_, said| said.messages == [(peer, tag)]);
+        fabric.send(peer, Head { tag, ..Head::default() }, Source::Bytes(&[])).expect("room");
+        until(fabric, &mut said, "an echo", |_, said| said.messages == [(peer, tag)]);
         said.messages.clear();
     }
     assert!(said.failed.is_empty(), "{said:?}");
     child.kill();
-    until(line, &mut said, "its end", |_, said| !said.failed.is_empty());
+    until(fabric, &mut said, "its end", |_, said| !said.failed.is_empty());
     assert_eq!(said.failed, [(peer, Fault::Died)]);
-    line.forget(peer);
+    fabric.forget(peer);
 }
 
-fn checks(line: &mut ShmFabric, said: &mut Said) {
+fn checks(fabric: &mut ShmFabric, said: &mut Said) {
     for _ in 0..20 {
-        line.poll(said);
-        line.check(said);
+        fabric.poll(said);
+        fabric.check(said);
     }
 }
 
 #[test]
 fn a_caller_killed_after_its_hello_was_never_there() {
-    let mut line = line(2);
+    let mut fabric = fabric(2);
     for _ in 0..5 {
-        let mut child = Process::start(&format!("call wait {}", line.address()));
+        let mut child = Process::start(&format!("call wait {}", fabric.address()));
         child.go();
         child.kill();
         let mut said = Said::default();
-        checks(&mut line, &mut said);
+        checks(&mut fabric, &mut said);
         assert!(said.messages.is_empty() && said.failed.is_empty(), "{said:?}");
     }
-    next_one_is_welcome(&mut line);
+    next_one_is_welcome(&mut fabric);
 }
 
 #[test]
 fn a_caller_killed_after_the_answer_has_died_and_what_it_sent_is_delivered() {
-    let mut line = line(2);
+    let mut fabric = fabric(2);
     for _ in 0..5 {
-        let mut child = Process::start(&format!("call meet {}", line.address()));
+        let mut child = Process::start(&format!("call meet {}", fabric.address()));
         child.begin();
         let mut said = Said::default();
         // The answer is all that it gets.
         let address = child.address.clone();
-        let there = |line: &ShmFabric, _: &Said| line.address_of(PeerId(1)) == Some(&address);
+        let there = |fabric: &ShmFabric, _: &Said| fabric.address_of(PeerId(1)) == Some(&address);
         let start = Instant::now();
-        while !there(&line, &said) || !line.is_met(PeerId(1)) {
-            line.check(&mut said);
+        while !there(&fabric, &said) || !fabric.is_met(PeerId(1)) {
+            fabric.check(&mut said);
             assert!(start.elapsed() < PATIENCE, "nobody came");
         }
         child.read("there");
         child.kill();
-        until(&mut line, &mut said, "its end", |_, said| !said.failed.is_empty());
+        until(&mut fabric, &mut said, "its end", |_, said| !said.failed.is_empty());
         assert_eq!(said.messages, Vec::from_iter((0..5).map(|tag| (PeerId(1), tag))));
         assert_eq!(said.failed, [(PeerId(1), Fault::Died)]);
-        line.forget(PeerId(1));
-        next_one_is_welcome(&mut line);
+        fabric.forget(PeerId(1));
+        next_one_is_welcome(&mut fabric);
     }
 }
 
 #[test]
 fn a_callee_killed_before_its_answer_cannot_be_reached() {
-    let mut line = line(2);
+    let mut fabric = fabric(2);
     for called_before in [false, true, true] {
         let mut child = Process::start("listen wait");
         child.go();
         let mut said = Said::default();
         if called_before {
-            line.call(&child.address).expect("a seat");
-            checks(&mut line, &mut said);
+            fabric.call(&child.address).expect("a peer slot");
+            checks(&mut fabric, &mut said);
             child.kill();
         } else {
             child.kill();
-            line.call(&child.address).expect("a seat");
+            fabric.call(&child.address).expect("a peer slot");
         }
-        until(&mut line, &mut said, "its end", |_, said| !said.failed.is_empty());
-        checks(&mut line, &mut said);
+        until(&mut fabric, &mut said, "its end", |_, said| !said.failed.is_empty());
+        checks(&mut fabric, &mut said);
         match &said.failed[..] {
             [(PeerId(1), Fault::Died)] if called_before => {}
             [(PeerId(1), Fault::Unreachable { address, why })] if !called_before => {
@@ -257,39 +257,39 @@ fn a_callee_killed_before_its_answer_cannot_be_reached() {
             }
             _ => panic!("{said:?}"),
         }
-        line.forget(PeerId(1));
-        next_one_is_welcome(&mut line);
+        fabric.forget(PeerId(1));
+        next_one_is_welcome(&mut fabric);
     }
 }
 
 /// It had answered, and sent, before we have looked.
 #[test]
 fn a_callee_killed_after_its_answer_has_died_and_what_it_sent_is_delivered() {
-    let mut line = line(2);
+    let mut fabric = fabric(2);
     for _ in 0..5 {
         let mut child = Process::start("listen meet");
-        line.call(&child.address).expect("a seat");
+        fabric.call(&child.address).expect("a peer slot");
         child.begin();
         // It connects to see which process listens here; no answer is needed.
         child.read("there");
         child.kill();
         let mut said = Said::default();
-        until(&mut line, &mut said, "its end", |_, said| !said.failed.is_empty());
+        until(&mut fabric, &mut said, "its end", |_, said| !said.failed.is_empty());
         assert_eq!(said.messages, Vec::from_iter((0..5).map(|tag| (PeerId(1), tag))));
         assert_eq!(said.failed, [(PeerId(1), Fault::Died)]);
-        line.forget(PeerId(1));
-        next_one_is_welcome(&mut line);
+        fabric.forget(PeerId(1));
+        next_one_is_welcome(&mut fabric);
     }
 }
 
 #[test]
-fn a_process_killed_at_any_moment_of_crossing_calls_fails_once_and_leaves_its_seat() {
-    let mut line = line(2);
+fn a_process_killed_at_any_moment_of_crossing_calls_fails_once_and_leaves_its_peer_slot() {
+    let mut fabric = fabric(2);
     let seed = fastrand::u64(..);
     println!("seed {seed}");
     let mut random = fastrand::Rng::with_seed(seed);
     for round in 0..60 {
-        let mut child = Process::start(&format!("call serve {}", line.address()));
+        let mut child = Process::start(&format!("call serve {}", fabric.address()));
         child.begin();
         let end = Instant::now() + Duration::from_micros(random.u64(..3000));
         let mut said = Said::default();
@@ -297,21 +297,22 @@ fn a_process_killed_at_any_moment_of_crossing_calls_fails_once_and_leaves_its_se
         let mut called = None;
         while Instant::now() < end {
             if called.is_none() && Instant::now() > call {
-                called = Some(line.call(&child.address).expect("the seat is free"));
+                called = Some(fabric.call(&child.address).expect("the peer slot is free"));
             }
             if random.bool() {
-                line.check(&mut said);
+                fabric.check(&mut said);
             }
-            line.poll(&mut said);
+            fabric.poll(&mut said);
         }
         child.kill();
         let what = format!("round {round}");
-        let called = called.unwrap_or_else(|| line.call(&child.address).expect("the seat is free"));
-        until(&mut line, &mut said, &what, |_, said| !said.failed.is_empty());
-        checks(&mut line, &mut said);
+        let called =
+            called.unwrap_or_else(|| fabric.call(&child.address).expect("the peer slot is free"));
+        until(&mut fabric, &mut said, &what, |_, said| !said.failed.is_empty());
+        checks(&mut fabric, &mut said);
         assert_eq!(said.failed.len(), 1, "{what}: {said:?}");
         assert_eq!(said.failed[0].0, called, "{what}");
-        line.forget(called);
+        fabric.forget(called);
     }
-    next_one_is_welcome(&mut line);
+    next_one_is_welcome(&mut fabric);
 }

@@ -1,4 +1,4 @@
-//! Ranks that are killed and started again, as real processes: the survivors' lines take them in, also
+//! Ranks that are killed and started again, as real processes: the survivors' fabrics take them in, also
 //! while they start themselves ([`starting`]).
 //!
 //! The test is rank 0 and the launcher; ranks 1 and 2 are this program once more. Each sends numbered
@@ -33,8 +33,8 @@ fn child() {
         std::io::stdin().read_line(&mut line).expect("addresses");
         addresses = line.split_whitespace().map(str::to_owned).collect();
     }
-    let line = setup.connect(&addresses).expect("a connection with every peer");
-    let mut member = Member::new(line, incarnation, &known(incarnations));
+    let fabric = setup.connect(&addresses).expect("a connection with every peer");
+    let mut member = Member::new(fabric, incarnation, &known(incarnations));
     let mut said = 0;
     loop {
         member.turn();
@@ -144,8 +144,8 @@ fn come_back_twenty_times(job: &str) {
     if job != NAMELESS {
         addresses = names(job, RANKS);
     }
-    let line = mine.connect(&addresses).expect("a connection with every peer");
-    let mut member = Member::new(line, 0, &known(&incarnations));
+    let fabric = mine.connect(&addresses).expect("a connection with every peer");
+    let mut member = Member::new(fabric, 0, &known(&incarnations));
     let seed = fastrand::u64(..);
     println!("seed {seed}");
     let mut random = fastrand::Rng::with_seed(seed);

@@ -116,37 +116,37 @@ impl Log {
 
 /// A rank that sends to all others, one message after the other, and takes what it gets.
 pub struct Member {
-    pub line: ShmFabric,
+    pub fabric: ShmFabric,
     pub log: Log,
     incarnation: u32,
     sent: Vec<u64>,
 }
 
 impl Member {
-    pub fn new(line: ShmFabric, incarnation: u32, incarnations: &[Option<u32>]) -> Self {
+    pub fn new(fabric: ShmFabric, incarnation: u32, incarnations: &[Option<u32>]) -> Self {
         let sent = vec![0; incarnations.len()];
-        Member { line, log: Log::new(incarnations), incarnation, sent }
+        Member { fabric, log: Log::new(incarnations), incarnation, sent }
     }
 
     pub fn turn(&mut self) {
-        let me = self.line.me();
+        let me = self.fabric.me();
         for to in (0..self.sent.len() as u32).filter(|&to| PeerId(to) != me) {
             let number = self.sent[to as usize];
             let bytes = vec![(number as u8) ^ (self.incarnation as u8); length(number)];
             let head = Head { context: self.incarnation as u16, tag: number, ..Head::default() };
             let source = Source::Bytes(&bytes);
-            if self.log.alive[to as usize] && self.line.send(PeerId(to), head, source).is_ok() {
+            if self.log.alive[to as usize] && self.fabric.send(PeerId(to), head, source).is_ok() {
                 self.sent[to as usize] += 1;
             }
         }
-        self.line.poll(&mut self.log);
-        self.line.check(&mut self.log);
+        self.fabric.poll(&mut self.log);
+        self.fabric.check(&mut self.log);
         for rank in self.log.back.drain(..) {
             // The successor has received nothing from this rank yet.
             self.sent[rank] = 0;
         }
         if let Some(wrong) = self.log.wrong.take() {
-            panic!("rank {}: {wrong}", self.line.me().0);
+            panic!("rank {}: {wrong}", self.fabric.me().0);
         }
     }
 }

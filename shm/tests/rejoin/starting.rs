@@ -34,8 +34,8 @@ fn starting_child() {
         NAMELESS => (0..RANKS).map(address).collect(),
         job => names(job, RANKS),
     };
-    let line = setup.connect(&addresses).expect("a connection with every peer");
-    let mut member = Member::new(line, incarnation, &[None; RANKS as usize]);
+    let fabric = setup.connect(&addresses).expect("a connection with every peer");
+    let mut member = Member::new(fabric, incarnation, &[None; RANKS as usize]);
     let mut printed = String::new();
     loop {
         member.turn();

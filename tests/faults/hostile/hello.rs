@@ -48,12 +48,12 @@ fn cases() -> Vec<Case> {
         case("another job", "HELLO, job", |b, _| b[24] ^= 1),
         case("another job, second half", "HELLO, job", |b, _| b[39] ^= 1),
         case("fenced 2", "HELLO, fenced", |b, _| put(b, 72, 2, 4)),
-        case("an open line", "HELLO, open", |b, _| {
+        case("an open job", "HELLO, open", |b, _| {
             put(b, 80, 1, 4);
             put(b, 84, 1, 4);
         }),
         case("open 2", "HELLO, open", |b, _| put(b, 80, 2, 4)),
-        case("a seat in a closed line", "HELLO, seat", |b, _| put(b, 84, 1, 4)),
+        case("a peer slot in a closed job", "HELLO, peer slot", |b, _| put(b, 84, 1, 4)),
         case("no address", "HELLO, last bytes", |b, _| put(b, 88, 0, 4)),
         case("a long address", "HELLO, length of the address", |b, _| put(b, 88, 1000, 4)),
         case("last bytes", "HELLO, last bytes", |b, _| b[207] = 1),

@@ -4,7 +4,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use taffrail_composite::Composite;
-use taffrail_fabric::conformance::Seat;
+use taffrail_fabric::conformance::Member;
 use taffrail_fabric::{Incarnation, PeerId};
 use taffrail_shm::{Setup, ShmFabric};
 use taffrail_tcp::{Connection, TcpFabric};
@@ -50,21 +50,21 @@ impl Nodes {
 
 pub type Real = Composite<ShmFabric, TcpFabric>;
 
-/// The fabric of this seat: shared memory to those on its node, TCP to all others.
-pub fn join(seat: &mut Seat<'_>, nodes: Nodes) -> Real {
-    let (me, ranks) = (seat.rank(), seat.size());
+/// The fabric of this member: shared memory to those on its node, TCP to all others.
+pub fn join(member: &mut Member<'_>, nodes: Nodes) -> Real {
+    let (me, ranks) = (member.rank(), member.size());
     let node = nodes.fellows(me, ranks);
     let number = node.iter().position(|rank| rank.0 == me).expect("it is on its node") as u32;
     let setup = Setup::new(near(number, node.len() as u32)).expect("memory and a listener");
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("it is bound");
-    let all = seat.exchange(format!("{port} {}", setup.address()).as_bytes());
+    let all = member.exchange(format!("{port} {}", setup.address()).as_bytes());
     let all: Vec<(SocketAddr, String)> = all.iter().map(|bytes| parse(bytes)).collect();
     let names: Vec<String> = node.iter().map(|rank| all[rank.index()].1.clone()).collect();
     let near = setup.connect(&names).expect("a connection with every rank of the node");
     let far = connect(me, &all, &node, &listener);
     // Nobody begins, or dies, before all are connected.
-    seat.exchange(&[]);
+    member.exchange(&[]);
     Composite::new(near, far, ranks, &node).expect("two fabrics of one rank")
 }
 

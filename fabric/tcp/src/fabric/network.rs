@@ -3,9 +3,9 @@
 mod admit;
 
 use super::{Config, News, Peer, TcpFabric};
+use crate::acceptor::{Acceptor, Dropped};
 use crate::address::Listener;
 use crate::call::{Call, Callee, Failed};
-use crate::door::{Door, Dropped};
 use crate::error::SetupError;
 use crate::handshake::{ClientStep, Identity, Nonce, Standing, Verdict};
 use crate::link::{Fit, Link, Stream};
@@ -33,7 +33,7 @@ pub struct Contact {
 pub(super) struct Network {
     me: Identity,
     contacts: Vec<Contact>,
-    door: Door,
+    acceptor: Acceptor,
     calls: FxHashMap<u32, Call>,
     timer: Timer,
 }
@@ -77,12 +77,12 @@ impl TcpFabric {
                 *peer = Peer::Fresh { is_news: false };
             }
         }
-        let door = Door::new(listener, config.max_handshakes, config.handshake);
-        fabric.watch.add(door.listener().socket(), Key::Listener)?;
+        let acceptor = Acceptor::new(listener, config.max_handshakes, config.handshake);
+        fabric.watch.add(acceptor.listener().socket(), Key::Listener)?;
         let timer = Timer::new()?;
         fabric.watch.add(timer.fd(), Key::Timer)?;
         let calls = FxHashMap::default();
-        fabric.network = Some(Box::new(Network { me, contacts, door, calls, timer }));
+        fabric.network = Some(Box::new(Network { me, contacts, acceptor, calls, timer }));
         Ok(fabric)
     }
 
@@ -107,12 +107,12 @@ impl TcpFabric {
 
     /// The address on which it listens; `None` for a fabric with connections that were made beforehand.
     pub fn address(&self) -> Option<SocketAddr> {
-        self.network.as_ref().map(|network| network.door.listener().address())
+        self.network.as_ref().map(|network| network.acceptor.listener().address())
     }
 
     /// Connections that were dropped because they did not prove that they belong to the job.
     pub fn dropped(&self) -> Dropped {
-        self.network.as_ref().map_or(Dropped::default(), |network| network.door.dropped)
+        self.network.as_ref().map_or(Dropped::default(), |network| network.acceptor.dropped)
     }
 
     pub(super) fn contact_of(&self, peer: PeerId) -> Contact {
@@ -211,11 +211,11 @@ impl TcpFabric {
     pub(super) fn serve_network<S: Sink>(&mut self, key: Key, sink: &mut S) -> usize {
         let ranks = self.peers.len() as u32;
         let Some(network) = &mut self.network else { return 0 };
-        let Network { me, door, timer, .. } = &mut **network;
+        let Network { me, acceptor, timer, .. } = &mut **network;
         match key {
-            Key::Listener => door.accept(&self.watch, self.config.heartbeat, nonce),
+            Key::Listener => acceptor.accept(&self.watch, self.config.heartbeat, nonce),
             Key::Slot(index) => {
-                if let Some(visitor) = door.read(&self.watch, index, me, ranks) {
+                if let Some(visitor) = acceptor.read(&self.watch, index, me, ranks) {
                     return self.admit(visitor, sink);
                 }
             }
@@ -233,7 +233,7 @@ impl TcpFabric {
     fn on_time(&mut self) {
         let Some(network) = &mut self.network else { return };
         let now = Instant::now();
-        network.door.expire(&self.watch, now);
+        network.acceptor.expire(&self.watch, now);
         let is_due = |call: &Call| call.deadline().is_some_and(|at| at <= now);
         let due = network.calls.iter().filter(|(_, call)| is_due(call));
         let due: Vec<_> = due.map(|(&rank, call)| (PeerId(rank), call.is_waiting())).collect();
@@ -251,7 +251,7 @@ impl TcpFabric {
     pub(super) fn set_timer(&mut self) {
         if let Some(network) = &mut self.network {
             let calls = network.calls.values().filter_map(Call::deadline);
-            network.timer.set(calls.chain(network.door.deadline()).min());
+            network.timer.set(calls.chain(network.acceptor.deadline()).min());
         }
     }
 

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "no test program uses all of it")]
 
 use std::net::SocketAddr;
-use taffrail_fabric::conformance::Seat;
+use taffrail_fabric::conformance::Member;
 use taffrail_fabric::{
     Body, Fabric, Fault, Head, Incarnation, LinkEvent, PeerId, Refused, Sink, Source, Take, Token,
 };
@@ -55,11 +55,11 @@ impl Sink for Count {
     }
 }
 
-/// The fabric of this seat. The first message to a rank makes the connection: everybody sends one to everybody.
-pub fn join(seat: &mut Seat<'_>, config: Config) -> TcpFabric {
-    let (me, ranks) = (seat.rank(), seat.size());
+/// The fabric of this member. The first message to a rank makes the connection: everybody sends one to everybody.
+pub fn join(member: &mut Member<'_>, config: Config) -> TcpFabric {
+    let (me, ranks) = (member.rank(), member.size());
     let listener = listener();
-    let addresses = seat.exchange(listener.address().to_string().as_bytes());
+    let addresses = member.exchange(listener.address().to_string().as_bytes());
     let contacts = addresses.iter().map(|address| {
         let address = std::str::from_utf8(address).expect("addresses are text");
         contact(address.parse().expect("an address"), 0)
@@ -77,7 +77,7 @@ pub fn join(seat: &mut Seat<'_>, config: Config) -> TcpFabric {
         std::thread::yield_now();
     }
     assert_eq!(count.0, others().count());
-    seat.exchange(&[]);
+    member.exchange(&[]);
     fabric
 }
 

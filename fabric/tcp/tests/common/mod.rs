@@ -6,15 +6,15 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddr, UnixListener, UnixStream};
-use taffrail_fabric::conformance::Seat;
+use taffrail_fabric::conformance::Member;
 use taffrail_fabric::{Incarnation, PeerId};
 use taffrail_tcp::{Config, Connection, TcpFabric};
 
-/// Sockets that a seat listens at and connects with.
+/// Sockets that a member listens at and connects with.
 pub trait Sockets {
     type Listener;
     type Stream: Read + Write + Into<OwnedFd>;
-    fn listen(seat: &Seat<'_>) -> (Self::Listener, String);
+    fn listen(member: &Member<'_>) -> (Self::Listener, String);
     fn accept(listener: &Self::Listener) -> Self::Stream;
     fn connect(address: &str) -> Self::Stream;
 }
@@ -25,7 +25,7 @@ impl Sockets for Tcp {
     type Listener = TcpListener;
     type Stream = TcpStream;
 
-    fn listen(_: &Seat<'_>) -> (TcpListener, String) {
+    fn listen(_: &Member<'_>) -> (TcpListener, String) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("it is bound").to_string();
         (listener, address)
@@ -47,7 +47,7 @@ impl Sockets for Unix {
     type Listener = UnixListener;
     type Stream = UnixStream;
 
-    fn listen(_: &Seat<'_>) -> (UnixListener, String) {
+    fn listen(_: &Member<'_>) -> (UnixListener, String) {
         let name = format!("taffrail-tcp-test-{}-{:x}", std::process::id(), fastrand::u64(..));
         let address = UnixAddr::from_abstract_name(&name).expect("a name");
         (UnixListener::bind_addr(&address).expect("a free name"), name)
@@ -63,11 +63,11 @@ impl Sockets for Unix {
     }
 }
 
-/// The fabric of this seat. A rank connects to the lower ones, and says which it is.
-pub fn join<S: Sockets>(seat: &mut Seat<'_>, config: Config) -> TcpFabric {
-    let (listener, mine) = S::listen(seat);
-    let (me, ranks) = (seat.rank(), seat.size());
-    let addresses = seat.exchange(mine.as_bytes());
+/// The fabric of this member. A rank connects to the lower ones, and says which it is.
+pub fn join<S: Sockets>(member: &mut Member<'_>, config: Config) -> TcpFabric {
+    let (listener, mine) = S::listen(member);
+    let (me, ranks) = (member.rank(), member.size());
+    let addresses = member.exchange(mine.as_bytes());
     let mut connections = Vec::new();
     let mut add = |peer, stream: S::Stream| {
         let socket = stream.into();
@@ -89,7 +89,7 @@ pub fn join<S: Sockets>(seat: &mut Seat<'_>, config: Config) -> TcpFabric {
         add(u32::from_le_bytes(rank), stream);
     }
     // Nobody begins, or dies, before all are connected.
-    seat.exchange(&[]);
+    member.exchange(&[]);
     TcpFabric::new(PeerId(me), ranks, connections, config).expect("connected sockets")
 }
 
@@ -98,7 +98,7 @@ pub fn join<S: Sockets>(seat: &mut Seat<'_>, config: Config) -> TcpFabric {
 macro_rules! suite_over {
     ($mesh:path, $sockets:ty) => {
 use taffrail_fabric::Fault;
-use taffrail_fabric::conformance::{Bench, Processes, Seat};
+use taffrail_fabric::conformance::{Bench, Processes, Member};
 use taffrail_tcp::{Config, TcpFabric};
 
 struct Sockets;
@@ -115,8 +115,8 @@ impl Bench for Sockets {
 }
 
 impl Processes for Sockets {
-    fn join(&self, seat: &mut Seat<'_>) -> TcpFabric {
-        common::join::<$sockets>(seat, CONFIG)
+    fn join(&self, member: &mut Member<'_>) -> TcpFabric {
+        common::join::<$sockets>(member, CONFIG)
     }
 
     fn is_end_of_killed(&self, fault: &Fault) -> bool {

@@ -1,4 +1,4 @@
-//! Seats that are given to others.
+//! Peer slots that are given to others.
 
 use super::*;
 
@@ -6,13 +6,13 @@ fn meet(a: &mut ShmFabric, b: &mut ShmFabric) -> (PeerId, PeerId) {
     let to_b = a.call(b.address()).unwrap();
     let address = a.address().to_owned();
     let mut said = [Said::default(), Said::default()];
-    until(&mut [a, b], &mut said, "they meet", |lines, _| lines[0].is_met(to_b));
+    until(&mut [a, b], &mut said, "they meet", |fabrics, _| fabrics[0].is_met(to_b));
     (to_b, b.call(&address).unwrap())
 }
 
 #[test]
-fn the_seat_of_somebody_who_has_gone_is_given_to_another() {
-    let [mut a, mut b, mut c] = [line(2), line(2), line(2)];
+fn the_peer_slot_of_somebody_who_has_gone_is_given_to_another() {
+    let [mut a, mut b, mut c] = [fabric(2), fabric(2), fabric(2)];
     let (to_b, to_a) = meet(&mut a, &mut b);
     talk(&mut a, to_b, &mut b, to_a);
     // Left unread: nothing of it may come out of the next one's ring.
@@ -45,11 +45,11 @@ fn the_seat_of_somebody_who_has_gone_is_given_to_another() {
 
 #[test]
 fn somebody_who_comes_back_waits_until_it_was_forgotten() {
-    let [mut a, mut b] = [line(3), line(3)];
+    let [mut a, mut b] = [fabric(3), fabric(3)];
     let (to_b, to_a) = meet(&mut a, &mut b);
     a.forget(to_b);
     let again = a.call(b.address()).unwrap();
-    assert_eq!(again, PeerId(2), "the old seat is not free yet");
+    assert_eq!(again, PeerId(2), "the old peer slot is not free yet");
     let mut said = [Said::default(), Said::default()];
     until(&mut [&mut a, &mut b], &mut said, "its end", |_, said| !said[1].failed.is_empty());
     for _ in 0..20 {
@@ -58,7 +58,7 @@ fn somebody_who_comes_back_waits_until_it_was_forgotten() {
     }
     assert!(!a.is_met(again));
     b.forget(to_a);
-    until(&mut [&mut a, &mut b], &mut said, "they meet", |lines, _| lines[0].is_met(again));
+    until(&mut [&mut a, &mut b], &mut said, "they meet", |fabrics, _| fabrics[0].is_met(again));
     let to_a = b.call(a.address()).unwrap();
     talk(&mut a, again, &mut b, to_a);
     assert_eq!(said[0], Said::default());
@@ -66,7 +66,7 @@ fn somebody_who_comes_back_waits_until_it_was_forgotten() {
 
 #[test]
 fn a_call_can_be_given_up() {
-    let [mut a, mut b] = [line(2), line(2)];
+    let [mut a, mut b] = [fabric(2), fabric(2)];
     let peer = a.call(b.address()).unwrap();
     a.forget(peer);
     let mut said = [Said::default(), Said::default()];
@@ -85,13 +85,13 @@ fn a_call_can_be_given_up() {
 }
 
 /// It takes us for met when it has answered, and finds that nobody waits for that any more. Until then
-/// our seat for it is its own.
+/// our peer slot for it is its own.
 #[test]
 fn somebody_who_answers_too_late_finds_us_gone() {
-    let [mut a, mut b] = [patient_line(2, Duration::from_millis(10)), line(2)];
+    let [mut a, mut b] = [patient_line(2, Duration::from_millis(10)), fabric(2)];
     let to_b = a.call(b.address()).unwrap();
     // It is about to answer.
-    b.seats.as_mut().unwrap().listen(&b.watch);
+    b.peer_slots.as_mut().unwrap().listen(&b.watch);
     assert_eq!(b.welcome(), 1);
     let mut said = [Said::default(), Said::default()];
     until(&mut [&mut a], &mut said[..1], "its end", |_, said| !said[0].failed.is_empty());
@@ -106,7 +106,7 @@ fn somebody_who_answers_too_late_finds_us_gone() {
 
 #[test]
 fn cutting_a_call_off_fails_it_once() {
-    let [mut a, b] = [line(2), line(2)];
+    let [mut a, b] = [fabric(2), fabric(2)];
     let peer = a.call(b.address()).unwrap();
     a.disconnect(peer, Fault::Closed);
     let mut said = [Said::default()];
@@ -121,7 +121,7 @@ fn cutting_a_call_off_fails_it_once() {
 /// A view of a peer's memory outlives the peer's place here, and the memory is not taken back before.
 #[test]
 fn a_view_holds_the_memory_of_somebody_forgotten() {
-    let [mut a, mut b] = [line(2), line(2)];
+    let [mut a, mut b] = [fabric(2), fabric(2)];
     let (to_b, to_a) = meet(&mut a, &mut b);
     let (region, at, _keep) = b.alloc(4096).unwrap();
     // SAFETY: just allocated.

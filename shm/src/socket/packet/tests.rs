@@ -17,7 +17,7 @@ fn hello() -> Hello {
         fenced: true,
         generation: 17,
         open: true,
-        seat: 4,
+        peer_slot: 4,
         address: Address::parse(b"here").unwrap(),
     }
 }
@@ -68,9 +68,9 @@ fn each_wrong_field_is_named() {
     assert_eq!(wrong(20, 3).place, "HELLO, rank");
     assert_eq!(wrong(72, 2).place, "HELLO, fenced");
     assert_eq!(wrong(80, 2).place, "HELLO, open");
-    assert_eq!(wrong(80, 0).place, "HELLO, seat", "a closed line has none");
-    assert_eq!(wrong(84, 3).place, "HELLO, seat", "the sender's own");
-    assert_eq!(wrong(84, 9).place, "HELLO, seat", "there are 9");
+    assert_eq!(wrong(80, 0).place, "HELLO, peer slot", "a closed job has none");
+    assert_eq!(wrong(84, 3).place, "HELLO, peer slot", "the sender's own");
+    assert_eq!(wrong(84, 9).place, "HELLO, peer slot", "there are 9");
     assert_eq!(wrong(88, 108).place, "HELLO, length of the address");
     assert_eq!(wrong(88, 0).place, "HELLO, last bytes");
     assert_eq!(wrong(88, 5).place, "HELLO, address");
@@ -109,16 +109,16 @@ proptest! {
     fn every_hello_survives_the_journey(rank in any::<u32>(), above in 1..1000u32,
                                         words in any::<[u64; 6]>(), incarnation in any::<u32>(),
                                         fenced in any::<bool>(), generation in any::<u32>(),
-                                        open in any::<bool>(), seat in any::<u32>(),
+                                        open in any::<bool>(), peer_slot in any::<u32>(),
                                         address in "[!-~]{1,107}") {
         prop_assume!(rank.checked_add(above).is_some());
         prop_assume!(!open || rank + above > 1);
-        let seat = if open { seat % (rank + above) } else { 0 };
-        prop_assume!(!open || seat != rank);
+        let peer_slot = if open { peer_slot % (rank + above) } else { 0 };
+        prop_assume!(!open || peer_slot != rank);
         let address = Address::parse(address.as_bytes()).unwrap();
         let [a, b, cookie_at, cookie, inbox_len, outbox_max] = words;
         let hello = Hello { rank, incarnation, ranks: rank + above, job: [a, b], cookie_at,
-                            cookie, inbox_len, outbox_max, fenced, generation, open, seat,
+                            cookie, inbox_len, outbox_max, fenced, generation, open, peer_slot,
                             address };
         prop_assert_eq!(decode_hello(&hello.encode()), Ok(hello));
     }

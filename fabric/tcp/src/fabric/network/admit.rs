@@ -1,7 +1,7 @@
 //! Admission of a process that has connected and proven that it belongs to the job.
 
 use super::{Call, Fit, Link, News, Peer, TcpFabric, restarted};
-use crate::door::Visitor;
+use crate::acceptor::Visitor;
 use crate::handshake::{Proven, Standing, Verdict};
 use crate::wait::Key;
 use std::os::fd::OwnedFd;

@@ -1,4 +1,4 @@
-//! The line as a [`Fabric`].
+//! [`ShmFabric`] as a [`Fabric`].
 
 use super::{ShmFabric, TURN};
 use crate::liveness::Event;
@@ -81,7 +81,7 @@ impl Fabric for ShmFabric {
         self.events = events;
         self.regions.retry(&mut self.pairs);
         self.cool_down();
-        happened += self.open_door(sink);
+        happened += self.open_listener(sink);
         happened += self.meet();
         if self.has_pending() {
             happened += self.flush_completions(sink);
@@ -126,7 +126,7 @@ impl Fabric for ShmFabric {
     }
 
     fn knows(&self, peer: PeerId) -> bool {
-        self.seats.is_none() || self.address_of(peer).is_some()
+        self.peer_slots.is_none() || self.address_of(peer).is_some()
     }
 
     fn shares_process(&self, peer: PeerId) -> bool {

@@ -166,7 +166,7 @@ impl ShmFabric {
     }
 }
 
-/// How far into a line of the outbox a payload begins.
+/// How far into a cache line of the outbox a payload begins.
 #[inline]
 fn skew(parts: &[&[u8]], len: usize) -> usize {
     let skew = taffrail_fabric::skew(parts, len);

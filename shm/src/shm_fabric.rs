@@ -1,4 +1,4 @@
-//! The line: the [`Fabric`](taffrail_fabric::Fabric) between processes of one node.
+//! [`ShmFabric`]: the [`Fabric`](taffrail_fabric::Fabric) between processes of one node.
 
 mod fabric;
 mod polling;
@@ -8,7 +8,7 @@ use crate::fork_guard::ForkGuard;
 use crate::layout::Layout;
 use crate::liveness::{Event, Watch};
 use crate::memory::Shared;
-use crate::open::Seats;
+use crate::open::PeerSlots;
 use crate::outbox::{OutboxAllocator, SEGMENT};
 use crate::pair::PeerLink;
 use crate::regions::Regions;
@@ -100,15 +100,15 @@ pub struct ShmFabric {
     pub(crate) inbox: Shared,
     pub(crate) layout: Layout,
     /// Where ranks that were started again come in, if they may be.
-    pub(crate) door: Option<RejoinListener>,
-    /// The seats of an open line.
-    pub(crate) seats: Option<Box<Seats>>,
+    pub(crate) listener: Option<RejoinListener>,
+    /// The peer slots of an open job.
+    pub(crate) peer_slots: Option<Box<PeerSlots>>,
     pub(crate) address: Address,
     /// What peers look for in our memory when they try whether they can read it.
     _cookie: Box<u64>,
 }
 
-// SAFETY: the pointers lead into mappings owned by the line itself, and the line is used by one
+// SAFETY: the pointers lead into mappings owned by the fabric itself, which is used by one
 // thread at a time.
 unsafe impl Send for ShmFabric {}
 
@@ -116,8 +116,8 @@ unsafe impl Send for ShmFabric {}
 pub(crate) struct Parts {
     pub(crate) me: PeerId,
     pub(crate) address: Address,
-    pub(crate) door: Option<RejoinListener>,
-    pub(crate) seats: Option<Box<Seats>>,
+    pub(crate) listener: Option<RejoinListener>,
+    pub(crate) peer_slots: Option<Box<PeerSlots>>,
     pub(crate) layout: Layout,
     pub(crate) pairs: Vec<PeerLink>,
     pub(crate) inbox: Shared,
@@ -136,8 +136,8 @@ impl ShmFabric {
         let Parts {
             me,
             address,
-            door,
-            seats,
+            listener,
+            peer_slots,
             layout,
             pairs,
             inbox,
@@ -157,8 +157,8 @@ impl ShmFabric {
         let count = segments(outbox.len()) - kept as u32;
         let mut window = OutboxAllocator::new(count, segments(outbox.limit()));
         window.add_spare(kept as u32);
-        let is_open = seats.is_some();
-        let mut line = ShmFabric {
+        let is_open = peer_slots.is_some();
+        let mut fabric = ShmFabric {
             me,
             pairs,
             hot: Vec::with_capacity(HOT),
@@ -189,20 +189,20 @@ impl ShmFabric {
             fork_guard,
             inbox,
             layout,
-            door,
-            seats,
+            listener,
+            peer_slots,
             address,
             _cookie: cookie,
         };
-        if !is_open && line.pairs.len() <= HOT + 1 {
-            for r in (0..line.pairs.len()).filter(|&r| r != me.index()) {
-                line.heat_up(PeerId(r as u32));
+        if !is_open && fabric.pairs.len() <= HOT + 1 {
+            for r in (0..fabric.pairs.len()).filter(|&r| r != me.index()) {
+                fabric.heat_up(PeerId(r as u32));
             }
         }
-        line
+        fabric
     }
 
-    /// Whether this is still the process that opened the line, and not a forked child of it.
+    /// Whether this is still the process that opened the fabric, and not a forked child of it.
     #[inline]
     pub fn is_parent(&self) -> bool {
         self.fork_guard.is_parent()

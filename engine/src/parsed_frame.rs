@@ -1,6 +1,6 @@
 //! The codec of frames by itself, for benchmarks and fuzzing.
 
-use super::Frame;
+use crate::frame::Frame;
 use std::ops::Deref;
 use taffrail_fabric::{Fault, Head, Payload};
 

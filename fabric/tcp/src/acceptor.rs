@@ -44,7 +44,7 @@ impl Dropped {
 }
 
 /// The listening socket, and handshakes under way.
-pub(crate) struct Door {
+pub(crate) struct Acceptor {
     listener: Listener,
     slots: Vec<Option<Slot>>,
     limit: Duration,
@@ -86,10 +86,10 @@ pub(crate) fn is_sent(socket: &OwnedFd, packet: &[u8]) -> bool {
     send(socket, packet, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) == Ok(packet.len())
 }
 
-impl Door {
-    pub(crate) fn new(listener: Listener, max: usize, limit: Duration) -> Door {
+impl Acceptor {
+    pub(crate) fn new(listener: Listener, max: usize, limit: Duration) -> Acceptor {
         let slots = (0..max.max(1)).map(|_| None).collect();
-        Door { listener, slots, limit, closed_until: None, dropped: Dropped::default() }
+        Acceptor { listener, slots, limit, closed_until: None, dropped: Dropped::default() }
     }
 
     pub(crate) fn listener(&self) -> &Listener {

@@ -1,21 +1,21 @@
-//! Processes that connect to an open line by themselves: their check, and the seats that they get.
+//! Processes that connect to an open job by themselves: their check, and the peer slots that they get.
 
-use super::meeting::seating;
-use super::{Call, Newcomer, Seat, Seats, Stage};
-use crate::line::ShmFabric;
+use super::handshake::slot_pair;
+use super::{Call, Incoming, PeerSlot, PeerSlots, Stage};
 use crate::liveness::Watch;
+use crate::shm_fabric::ShmFabric;
 use crate::socket::{Address, Came, DialError, Peer, dial};
 use std::os::fd::AsFd;
 use std::time::Instant;
 use taffrail_fabric::Fault;
 
-/// Newcomers that may wait for a seat at once, beside one for each seat.
+/// Incoming connections that may wait for a peer slot at once, beside one for each peer slot.
 const STRANGERS: usize = 64;
 
-/// What to do with a newcomer.
+/// What to do with an incoming connection.
 enum Verdict {
-    /// It has this seat.
-    Seat(usize),
+    /// It has this peer slot.
+    Accept(usize),
     /// It can be answered later.
     Wait,
     /// It has hung up.
@@ -25,35 +25,40 @@ enum Verdict {
 }
 
 impl ShmFabric {
-    /// Gives seats to newcomers. Returns to how many.
+    /// Gives peer slots to incoming connections. Returns to how many.
     pub(super) fn welcome(&mut self) -> usize {
-        let Some(mut seats) = self.seats.take() else { return 0 };
-        let mut seated = 0;
-        for mut newcomer in std::mem::take(&mut seats.waiting) {
-            match seats.judge(&mut newcomer) {
-                Verdict::Seat(seat) => seated += self.seat(&mut seats, seat, newcomer.peer),
-                Verdict::Wait => seats.waiting.push(newcomer),
+        let Some(mut peer_slots) = self.peer_slots.take() else { return 0 };
+        let mut accepted = 0;
+        for mut incoming in std::mem::take(&mut peer_slots.waiting) {
+            match peer_slots.judge(&mut incoming) {
+                Verdict::Accept(peer_slot) => {
+                    accepted += self.accept_at(&mut peer_slots, peer_slot, incoming.peer)
+                }
+                Verdict::Wait => peer_slots.waiting.push(incoming),
                 Verdict::Gone => {}
                 Verdict::Refuse(why) => {
-                    seats.callers.refuse(newcomer.peer.pid, &why, &mut Came::default());
+                    peer_slots.callers.refuse(incoming.peer.pid, &why, &mut Came::default());
                 }
             }
         }
-        let most = seats.seats.len() + STRANGERS;
-        while seats.waiting.len() > most {
-            let oldest = seats.waiting.remove(0);
+        let most = peer_slots.slots.len() + STRANGERS;
+        while peer_slots.waiting.len() > most {
+            let oldest = peer_slots.waiting.remove(0);
             let why = "it waits for the end of an earlier connection, and too many others do";
-            seats.callers.refuse(oldest.peer.pid, why, &mut Came::default());
+            peer_slots.callers.refuse(oldest.peer.pid, why, &mut Came::default());
         }
-        self.seats = Some(seats);
-        seated
+        self.peer_slots = Some(peer_slots);
+        accepted
     }
 
-    /// Gives a newcomer a seat, which is vacant or that of our call to it. Whether it has it.
-    fn seat(&mut self, seats: &mut Seats, seat: usize, peer: Peer) -> usize {
+    /// Gives an incoming connection a peer slot, which is free or that of our call to it. Whether it has it.
+    fn accept_at(&mut self, peer_slots: &mut PeerSlots, peer_slot: usize, peer: Peer) -> usize {
         let (hello, pid) = (peer.hello, peer.pid);
-        let refuse = |why: String| seats.callers.refuse(pid, &why, &mut Came::default());
-        let pair = match self.home(seats.hello.fenced).pair(seating(seats, seat, &hello), peer) {
+        let refuse = |why: String| peer_slots.callers.refuse(pid, &why, &mut Came::default());
+        let pair = match self
+            .home(peer_slots.hello.fenced)
+            .pair(slot_pair(peer_slots, peer_slot, &hello), peer)
+        {
             Ok(pair) => pair,
             Err((error, _)) => {
                 refuse(error.to_string());
@@ -61,31 +66,31 @@ impl ShmFabric {
             }
         };
         // Our own call is only kept waiting there.
-        let old = std::mem::replace(&mut seats.seats[seat], Seat::Vacant);
+        let old = std::mem::replace(&mut peer_slots.slots[peer_slot], PeerSlot::Free);
         let (since, own) = match old {
-            Seat::Meeting(call) => (call.since, self.drop_call(seat, call.stage)),
+            PeerSlot::Handshake(call) => (call.since, self.drop_call(peer_slot, call.stage)),
             _ => (Instant::now(), None),
         };
         let watched = match &pair.cold.mapped {
-            Some(maps) => self.watch.add(seat as u32, &maps.link),
+            Some(maps) => self.watch.add(peer_slot as u32, &maps.link),
             None => Ok(()),
         };
         let address = hello.address;
         if let Err(error) = watched {
             refuse(error.to_string());
-            if self.pairs[seat].is_awaited() {
+            if self.pairs[peer_slot].is_awaited() {
                 let fault = Fault::Os { call: "epoll", errno: error.to_string() };
-                seats.seats[seat] = self.fail(seat, address, fault, None);
+                peer_slots.slots[peer_slot] = self.fail(peer_slot, address, fault, None);
             }
             return 0;
         }
         let stage = Stage::ToAnswer(Box::new(pair), own);
-        self.occupy(seats, seat, Call { address, since, stage });
+        self.occupy(peer_slots, peer_slot, Call { address, since, stage });
         1
     }
 }
 
-impl Seats {
+impl PeerSlots {
     /// Accepts connections, and queues the processes that have sent HELLO.
     pub(super) fn listen(&mut self, watch: &Watch) {
         let mut came = Came::default();
@@ -99,20 +104,20 @@ impl Seats {
         }
         for peer in came.peers {
             watch.remove_own(peer.link.as_fd());
-            self.waiting.push(Newcomer { peer, is_genuine: false });
+            self.waiting.push(Incoming { peer, is_genuine: false });
         }
     }
 
     /// Decides about a process that has sent HELLO (`docs/wire.md`, "Crossing calls").
-    fn judge(&mut self, newcomer: &mut Newcomer) -> Verdict {
-        let address = newcomer.peer.hello.address;
-        if newcomer.peer.link.is_closed() {
+    fn judge(&mut self, incoming: &mut Incoming) -> Verdict {
+        let address = incoming.peer.hello.address;
+        if incoming.peer.link.is_closed() {
             return Verdict::Gone;
         }
-        if !newcomer.is_genuine {
+        if !incoming.is_genuine {
             match who_listens(&address) {
                 Ok(None) => return Verdict::Wait,
-                Ok(Some(pid)) if pid == newcomer.peer.pid => newcomer.is_genuine = true,
+                Ok(Some(pid)) if pid == incoming.peer.pid => incoming.is_genuine = true,
                 Ok(Some(pid)) => {
                     return Verdict::Refuse(format!(
                         "at its address {address} listens process {pid}"
@@ -124,33 +129,33 @@ impl Seats {
             }
         }
         match self.find(&address) {
-            Some(seat) => match &self.seats[seat] {
+            Some(peer_slot) => match &self.slots[peer_slot] {
                 // Two call each other: the lower one's call is answered.
-                Seat::Meeting(call) if !matches!(call.stage, Stage::ToAnswer(..)) => {
+                PeerSlot::Handshake(call) if !matches!(call.stage, Stage::ToAnswer(..)) => {
                     match address < self.hello.address {
-                        true => Verdict::Seat(seat),
+                        true => Verdict::Accept(peer_slot),
                         false => Verdict::Wait,
                     }
                 }
-                Seat::Own => Verdict::Refuse(format!("its address {address} is our own")),
+                PeerSlot::Own => Verdict::Refuse(format!("its address {address} is our own")),
                 // Of a connection before, which is not forgotten yet.
                 _ => Verdict::Wait,
             },
-            None => match self.vacant() {
-                Some(seat) => Verdict::Seat(seat),
+            None => match self.first_free() {
+                Some(peer_slot) => Verdict::Accept(peer_slot),
                 None => self.full(),
             },
         }
     }
 
-    /// The decision when no seat is left. The reason is logged once.
+    /// The decision when no peer slot is left. The reason is logged once.
     fn full(&mut self) -> Verdict {
         if std::mem::replace(&mut self.is_full_said, true) {
             return Verdict::Gone;
         }
         Verdict::Refuse(format!(
-            "all {} seats are taken; open with more seats, or forget those who are gone",
-            self.seats.len()
+            "all {} peer slots are taken; open with more peer slots, or forget those who are gone",
+            self.slots.len()
         ))
     }
 }

@@ -338,7 +338,7 @@ impl ShmFabric {
     }
 
     pub(super) fn armed(&self) -> &AtomicU32 {
-        // SAFETY: inside the inbox, which lives as long as the line.
+        // SAFETY: inside the inbox, which lives as long as the fabric.
         unsafe { &*self.armed }
     }
 
