@@ -27,8 +27,8 @@ pub enum CallError {
     Malformed(#[from] Malformed),
     /// There is no peer slot left.
     #[error(
-        "no peer_slot for {address}: all {peer_slots} peer_slots are taken, {gone} of them by processes that are gone; \
-         open with more peer_slots, or forget those who are gone"
+        "no peer slot for {address}: all {peer_slots} peer slots are taken, {gone} of them by processes that are gone; \
+         open with more peer slots, or forget those who are gone"
     )]
     Full {
         /// The address that was called.
