@@ -17,6 +17,9 @@ mod stream;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub use packet::{Packet, decode};
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub use stream::CopyFrame;
 
 pub use channel::ChannelError;
 pub use copies::{CopiesArgs, copies};

@@ -54,7 +54,7 @@ pub enum Step {
 
 /// For how many seconds schedules of the simulator run as part of the tests, if nothing else is said: as many schedules as
 /// in 360 s before it was made 1.6 times as fast.
-pub const SCHEDULES: u32 = 225;
+pub const SCHEDULES: u32 = 360;
 
 /// For how long fuzz targets run as part of the tests, all of them together.
 const FUZZ_SECONDS: u32 = 60;
