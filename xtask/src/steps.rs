@@ -52,8 +52,7 @@ pub enum Step {
     Deny,
 }
 
-/// For how many seconds schedules of the simulator run as part of the tests, if nothing else is said: as many schedules as
-/// in 360 s before it was made 1.6 times as fast.
+/// Seconds of random schedules of the simulator as part of the tests, by default.
 pub const SCHEDULES: u32 = 360;
 
 /// For how long fuzz targets run as part of the tests, all of them together.
