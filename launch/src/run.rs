@@ -295,7 +295,9 @@ fn start(args: Args) -> Result<u8, Failure> {
             Err(why) => args.say_without_provider(&why),
         }
     }
-    args.meet_needs();
+    if args.failures.log() || args.pmix || args.nodes.is_over_nodes() {
+        args.meet_needs();
+    }
     for (name, value) in &args.environment {
         tracing::debug!("ranks are given {name}={}", value.to_string_lossy());
     }
