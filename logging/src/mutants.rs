@@ -183,6 +183,18 @@ mutants! {
     /// A receive from any source ends with the first sender that dies.
     AnySourceEndsEarly = "any-source-ends-early",
 
+    // The event logger.
+    /// The event logger makes the events of each rank stable by themselves, instead of those of a set together.
+    LoggerCutsEachRank = "logger-cuts-each-rank",
+    /// The event logger makes cuts of a set before it serves all of its members.
+    LoggerDoesNotWait = "logger-does-not-wait",
+    /// The event logger says that events are stable before they are.
+    LoggerPromises = "logger-promises",
+    /// The event logger believes the whole records of a torn cut.
+    LoggerBelievesTornCut = "logger-believes-torn-cut",
+    /// The event logger writes that a cut is valid before it writes what is in it.
+    LoggerSealsFirst = "logger-seals-first",
+
     // Event loggers that each keep a copy.
     /// An event is stable when one of several copies has it (*every-copy*).
     OneCopyIsEnough = "one-copy-is-enough",

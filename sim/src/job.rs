@@ -1,5 +1,5 @@
-//! A job whose processes are the product's own engine, over the [simulated network](crate::fabric), with the simulated
-//! event logger: nothing of `engine/` and `logging/` is put together a second time.
+//! A job whose processes are the product's own engine, over the [simulated network](crate::fabric), with the
+//! [event logger](crate::logger): nothing of `engine/` and `logging/` is put together a second time.
 //!
 //! One source of chance decides what happens next: a step of the network, a turn or a call of a process, a step of the
 //! logger, a process that starts again. Faults come from the [`Case`]. It is an error if a run does not end, if its
@@ -444,7 +444,10 @@ impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
         members.iter().for_each(|&member| self.outside.borrow_mut().oracle.died(member));
         match self.case.causal {
             true => self.died(members),
-            false => self.outside.borrow_mut().logger.set_died(set),
+            false => {
+                let outside = &mut *self.outside.borrow_mut();
+                outside.oracle.logger_has(outside.logger.set_died(set));
+            }
         }
     }
 }

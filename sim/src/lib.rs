@@ -1,7 +1,7 @@
 //! Ranks that fail and are replayed, simulated: every run is a function of its seed.
 //!
-//! The product's engine with its log runs programs ([`workload`]) over a simulated network ([`fabric`]) and a simulated event
-//! logger ([`logger`]): a [`job`]. Chance decides what happens next: which connection brings something, when events become
+//! The product's engine with its log runs programs ([`workload`]) over a simulated network ([`fabric`]), and the product's event
+//! logger over a simulated disk ([`logger`]): a [`job`]. Chance decides what happens next: which connection brings something, when events become
 //! stable, and what fails when: ranks and sets, also during recovery, links, and the event logger; and when a rank that is a set by
 //! itself takes a checkpoint. The invariants of `docs/logging.md` are checked at every step; no run may hang; and the results
 //! are those of a run without failures (`docs/spec/simulator.md`).

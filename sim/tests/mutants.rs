@@ -11,20 +11,21 @@ use taffrail_sim::profile::Profile;
 /// Seeds within which a mutant is found.
 fn seeds() -> u64 {
     let seeds = std::env::var("TAFFRAIL_SEEDS");
-    seeds.map_or(600, |text| text.parse().expect("a number"))
+    seeds.map_or(700, |text| text.parse().expect("a number"))
 }
 
 /// Of which profile the jobs are that are to find a mutant. `None`: of all.
 fn profile(mutant: Mutant) -> Option<Profile> {
     match mutant {
-        Mutant::NothingNotLogged => Some(Profile::Polls),
+        Mutant::NothingNotLogged | Mutant::PollsBeforeMatchForgotten => Some(Profile::Polls),
         Mutant::CheckpointBeforeStable
         | Mutant::FinalizeBeforeHeld
         | Mutant::CommitDoesNotAnswer
         | Mutant::DrainedAcrossCheckpoint
         | Mutant::ProbesBeforeAllIsHere
         | Mutant::SerialNotRestored
-        | Mutant::SendNotBegunAgain => Some(Profile::Checkpoints),
+        | Mutant::SendNotBegunAgain
+        | Mutant::PagesNotInCheckpoint => Some(Profile::Checkpoints),
         Mutant::CompletionNotLogged | Mutant::FinalizeNakUngated | Mutant::RtsUngated => {
             Some(Profile::Calls)
         }
@@ -32,7 +33,8 @@ fn profile(mutant: Mutant) -> Option<Profile> {
         Mutant::DeterminantsDroppedEarly | Mutant::OnlyOwnAdopted => Some(Profile::Survivors),
         Mutant::LostForgotten => Some(Profile::CausalLinks),
         Mutant::LostLinkNotSettled => Some(Profile::Links),
-        Mutant::EventPassed | Mutant::PollsBeforeMatchForgotten => Some(Profile::Rings),
+        Mutant::EventPassed => Some(Profile::Rings),
+        Mutant::LoggerBelievesTornCut => Some(Profile::Logger),
         Mutant::SilenceKept => Some(Profile::Even),
         Mutant::EndsWhileLent => Some(Profile::Unlogged),
         Mutant::RtsAwaitsDead
@@ -45,7 +47,6 @@ fn profile(mutant: Mutant) -> Option<Profile> {
 
 fn profile_beside(broken: Broken) -> Option<Profile> {
     match broken {
-        Broken::LoggerBelievesTornCut => Some(Profile::Logger),
         Broken::DownloadsUnstable => Some(Profile::Nodes),
         Broken::SurvivorsNotAskedAgain | Broken::DeadStillBelieved => Some(Profile::Survivors),
         _ => None,

@@ -252,7 +252,7 @@ impl Server {
         let owner = Owner { rank: shape.rank, job: shape.job };
         let mut store = || files.next().map(File::from).ok_or("a rank without a store");
         Ok(match &self.keeps {
-            Keeps::Folder(dir) => self.logger.serve_in(dir, set, ring)?,
+            Keeps::Folder(dir) => self.logger.serve_in(dir.as_path(), set, ring)?,
             Keeps::Lent => self.logger.serve(set, ring, store()?)?,
             Keeps::Own { .. } => self.logger.serve_copy(set, ring, known(owner, &store()?)?)?,
         })

@@ -1,13 +1,12 @@
 //! The cut file of a set: up to where the event files of its members are to be believed
 //! (`docs/logging.md`, section 9).
 
-use super::file::{make, open};
+use super::file::Folder;
 use crate::Rank;
 use crate::cut::{Cut, CutError, Set};
 use std::fs::File;
 use std::io::{Error, ErrorKind};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
 
 /// Why the cut file of a set is not used.
 #[derive(Debug, thiserror::Error)]
@@ -44,9 +43,9 @@ pub enum CutFileError {
     },
 }
 
-/// The path of the cut file of this set.
-pub(super) fn cut_file_name(folder: &Path, set: &Set) -> String {
-    folder.join(format!("set-{}.cuts", set.number)).display().to_string()
+/// The name of the cut file of this set.
+pub(super) fn cut_file_name(set: &Set) -> String {
+    format!("set-{}.cuts", set.number)
 }
 
 /// The cut file of a set.
@@ -64,13 +63,16 @@ impl CutFile {
     ///
     /// # Errors
     /// [`CutFileError`]; the file is left as it is.
-    pub fn open_in(folder: &Path, set: Set) -> Result<Option<Self>, CutFileError> {
-        let name = cut_file_name(folder, &set);
+    pub fn open_in(
+        folder: &(impl Folder + ?Sized),
+        set: Set,
+    ) -> Result<Option<Self>, CutFileError> {
+        let name = folder.display(&cut_file_name(&set));
         let os = |call| {
             let file = name.clone();
             move |error| CutFileError::Os { file, call, error }
         };
-        let file = match open(name.as_ref()) {
+        let file = match folder.open(&cut_file_name(&set)) {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
             opened => opened.map_err(os("open"))?,
         };
@@ -92,15 +94,20 @@ impl CutFile {
     ///
     /// # Panics
     /// If these are not as many ranks as the set has.
-    pub fn make_in(folder: &Path, set: Set, ranks: Vec<Rank>) -> Result<Self, CutFileError> {
-        let name = cut_file_name(folder, &set);
+    pub fn make_in(
+        folder: &(impl Folder + ?Sized),
+        set: Set,
+        ranks: Vec<Rank>,
+    ) -> Result<Self, CutFileError> {
+        let file_name = cut_file_name(&set);
+        let name = folder.display(&file_name);
         let os = |call, error| CutFileError::Os { file: name.clone(), call, error };
         let last = Cut::none(ranks);
         let (at, cut) = last.encode(&set);
         let mut bytes = vec![0; set.file()];
         bytes[at as usize..][..cut.len()].copy_from_slice(&cut);
-        make(name.as_ref(), &bytes).map_err(|(call, error)| os(call, error))?;
-        let file = open(name.as_ref()).map_err(|error| os("open", error))?;
+        folder.make(&file_name, &bytes).map_err(|(call, error)| os(call, error))?;
+        let file = folder.open(&file_name).map_err(|error| os("open", error))?;
         Ok(CutFile { file, name, set, last })
     }
 

@@ -196,14 +196,19 @@ impl EventFile {
     ///
     /// # Errors
     /// [`FileError`]; a damaged file is left as it is.
-    pub fn open_in(folder: &Path, owner: Owner, end: End) -> Result<(Self, u64), FileError> {
-        let path = folder.join(format!("rank-{}.events", owner.rank));
-        let name = path.display().to_string();
+    pub fn open_in(
+        folder: &(impl Folder + ?Sized),
+        owner: Owner,
+        end: End,
+    ) -> Result<(Self, u64), FileError> {
+        let file_name = format!("rank-{}.events", owner.rank);
+        let name = folder.display(&file_name);
         let os = |call, error| FileError::Os { file: name.clone(), call, error };
-        let file = match open(&path) {
+        let file = match folder.open(&file_name) {
             Err(e) if e.kind() == ErrorKind::NotFound => {
-                make(&path, &file_header(owner)).map_err(|(call, error)| os(call, error))?;
-                open(&path)
+                let header = file_header(owner);
+                folder.make(&file_name, &header).map_err(|(call, error)| os(call, error))?;
+                folder.open(&file_name)
             }
             opened => opened,
         };
@@ -307,15 +312,39 @@ fn offset(records: u64) -> u64 {
     records.saturating_mul(RECORD as u64).saturating_add(FILE_HEADER as u64)
 }
 
-pub(super) fn open(path: &Path) -> IoResult<File> {
-    OpenOptions::new().read(true).write(true).open(path)
+/// Where the files of an event logger are. The simulator has one of memory.
+pub trait Folder {
+    /// A file that is there, to be read and written.
+    ///
+    /// # Errors
+    /// That of the system call.
+    fn open(&self, name: &str) -> IoResult<File>;
+
+    /// Makes a file that is there with these bytes, after a crash at any time, or not at all.
+    ///
+    /// # Errors
+    /// The system call and its error.
+    fn make(&self, name: &str, bytes: &[u8]) -> Result<(), (&'static str, Error)>;
+
+    /// What errors call a file.
+    fn display(&self, name: &str) -> String;
 }
 
-/// Makes a file that is there with these bytes, after a crash at any time, or not at all.
-///
-/// # Errors
-/// The system call and its error.
-pub(super) fn make(path: &Path, bytes: &[u8]) -> Result<(), (&'static str, Error)> {
+impl Folder for Path {
+    fn open(&self, name: &str) -> IoResult<File> {
+        OpenOptions::new().read(true).write(true).open(self.join(name))
+    }
+
+    fn make(&self, name: &str, bytes: &[u8]) -> Result<(), (&'static str, Error)> {
+        make(&self.join(name), bytes)
+    }
+
+    fn display(&self, name: &str) -> String {
+        self.join(name).display().to_string()
+    }
+}
+
+fn make(path: &Path, bytes: &[u8]) -> Result<(), (&'static str, Error)> {
     let mut new = path.to_owned();
     new.add_extension("new");
     let folder = path.parent().unwrap_or(Path::new("."));

@@ -7,13 +7,24 @@ use super::logger::Report;
 use super::rank_store::RankStore;
 use super::ring::RingError;
 use super::snapshot::{Snapshot, moment};
-use crate::{Cut, Rank, Set};
+use crate::{Cut, Rank, Set, mutant};
 use std::time::{Duration, Instant};
 
 /// After a commit has failed, it is tried again after this time, then after twice that.
 const FIRST_RETRY: Duration = Duration::from_millis(10);
 /// But not later than after this.
 const LAST_RETRY: Duration = Duration::from_millis(500);
+
+/// How far a commit is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Nothing is being written.
+    Idle,
+    /// The records of the cut.
+    Records,
+    /// What makes it valid.
+    Seal,
+}
 
 /// The ranks of a set.
 #[derive(Debug)]
@@ -24,6 +35,8 @@ pub(super) struct Group {
     cuts: Option<CutFile>,
     /// The cut whose records are being written, with the bytes that make it valid and their place.
     next: Option<(Cut, u64, Vec<u8>)>,
+    /// What is being written.
+    stage: Stage,
     /// No commit before this time, and how long to wait after the next failure.
     retry: Option<(Instant, Duration)>,
     /// Nothing more is read.
@@ -53,6 +66,7 @@ impl Group {
             ledgers: Vec::new(),
             cuts,
             next: None,
+            stage: Stage::Idle,
             retry: None,
             damaged: false,
             stands: false,
@@ -93,7 +107,9 @@ impl Group {
     /// # Errors
     /// [`RingError`], once, and then nothing more is read.
     pub fn look(&mut self) -> Result<bool, RingError> {
-        if self.damaged || self.ledgers.len() < self.set.members as usize {
+        let is_whole =
+            self.ledgers.len() == self.set.members as usize || mutant!(LoggerDoesNotWait);
+        if self.damaged || !is_whole {
             return Ok(false);
         }
         let looked = self.cut();
@@ -110,7 +126,12 @@ impl Group {
                 return Ok(false);
             }
             Snapshot::Moving => return Ok(true),
-            Snapshot::Still(clocks) => clocks,
+            Snapshot::Still(mut clocks) => {
+                if mutant!(LoggerCutsEachRank) {
+                    self.cut_one(&mut clocks);
+                }
+                clocks
+            }
         };
         let mut ledgers = self.ledgers.iter_mut().zip(&clocks);
         let read = ledgers.try_for_each(|(ledger, &clock)| ledger.read(clock));
@@ -121,10 +142,74 @@ impl Group {
         }
         self.ledgers.iter_mut().for_each(RankStore::release);
         if let Some(cuts) = &self.cuts {
-            let ranks = self.ledgers.iter().map(RankStore::rank);
-            self.next = Some(cuts.next(ranks.zip(clocks).collect()));
+            let mut named: Vec<(Rank, u64)> =
+                self.ledgers.iter().map(RankStore::rank).zip(clocks).collect();
+            if mutant!(LoggerDoesNotWait) {
+                let absent = |(rank, _): &&(Rank, u64)| named.iter().all(|(of, _)| of != rank);
+                let absent: Vec<_> = cuts.last().clocks.iter().filter(absent).copied().collect();
+                named.extend(absent);
+                named.sort_unstable();
+            }
+            self.next = Some(cuts.next(named));
         }
         read.map(|()| true)
+    }
+
+    /// For a mutant: only one of the members that have written something is in the cut.
+    fn cut_one(&self, clocks: &mut [u64]) {
+        let is_new = |&at: &usize| clocks[at] > self.ledgers[at].seen();
+        let new: Vec<usize> = (0..clocks.len()).filter(is_new).collect();
+        let number = self.cuts.as_ref().map_or(0, |cuts| cuts.last().number);
+        let chosen = new.get(number as usize % new.len().max(1)).copied();
+        for at in new.into_iter().filter(|&at| Some(at) != chosen) {
+            clocks[at] = self.ledgers[at].seen();
+        }
+    }
+
+    /// Begins to write what there is, unless it failed a short time ago: whether there is anything.
+    pub fn begin(&mut self, now: Instant) -> bool {
+        let is_due = self.is_due(now);
+        self.stage = match is_due {
+            true if mutant!(LoggerSealsFirst) && self.next.is_some() => Stage::Seal,
+            true => Stage::Records,
+            false => Stage::Idle,
+        };
+        is_due
+    }
+
+    /// What is to be written and synced next.
+    pub fn pending(&self) -> impl Iterator<Item = Write<'_>> {
+        let records = self.writes().filter(|_| self.stage == Stage::Records);
+        records.chain(self.seal().filter(|_| self.stage == Stage::Seal))
+    }
+
+    /// What came of writing it.
+    pub fn ended(
+        &mut self,
+        results: &mut impl Iterator<Item = Result<(), CommitError>>,
+        now: Instant,
+    ) -> Option<Report> {
+        match self.stage {
+            Stage::Idle => None,
+            Stage::Records => {
+                let (whole, report) = self.written(results, now);
+                self.stage = if whole { Stage::Seal } else { Stage::Idle };
+                if mutant!(LoggerSealsFirst) && whole {
+                    self.stage = Stage::Idle;
+                    return self.sealed(Ok(()), now);
+                }
+                report
+            }
+            Stage::Seal if mutant!(LoggerSealsFirst) => {
+                self.stage = Stage::Records;
+                let _ = results.next();
+                None
+            }
+            Stage::Seal => {
+                self.stage = Stage::Idle;
+                results.next().and_then(|result| self.sealed(result, now))
+            }
+        }
     }
 
     /// Whether there is something to be written now.

@@ -43,9 +43,9 @@ pub use copies::{Copies, CopyStep};
 #[cfg(not(loom))]
 pub use cuts::CutFileError;
 #[cfg(not(loom))]
-pub use disk::{CommitError, Disk};
+pub use disk::{CommitError, Disk, Write};
 #[cfg(not(loom))]
-pub use file::{Behind, FILE_HEADER, FileError, Owner, file_header, hand_out, read_events};
+pub use file::{Behind, FILE_HEADER, FileError, Folder, Owner, file_header, hand_out, read_events};
 #[cfg(not(loom))]
 pub use group::Unkept;
 #[cfg(not(loom))]

@@ -165,7 +165,11 @@ impl RankStore {
 
     /// Reads what is in the ring, up to this clock.
     pub fn read(&mut self, last: u64) -> Result<(), RingError> {
-        self.ring.read(self.seen(), last, &mut self.pending)
+        self.ring.read(self.seen(), last, &mut self.pending)?;
+        if mutant!(LoggerPromises) {
+            self.ring.keep(self.seen());
+        }
+        Ok(())
     }
 
     /// All that was read may be written.

@@ -35,7 +35,7 @@ pub(super) struct Saved {
     pub(super) state: Vec<u8>,
 }
 
-/// Vectors, and the simulated event logger.
+/// Vectors, and the event logger of the job.
 pub(super) enum SimHost {}
 
 impl Host for SimHost {

@@ -144,6 +144,13 @@ impl Oracle {
         self.violation.get_or_insert(Violation { invariant, text });
     }
 
+    /// What the event logger has done after a death.
+    pub(super) fn logger_has(&mut self, done: Result<(), String>) {
+        if let Err(text) = done {
+            self.violated("what is stable stays", text);
+        }
+    }
+
     /// A rank has died.
     pub(super) fn died(&mut self, rank: Rank) {
         if self.deaths {

@@ -14,7 +14,7 @@ use crate::case::Case;
 use crate::copies::CopyLoggers;
 use crate::fabric::SimFabric;
 use crate::profile::Habits;
-use crate::violation::{Checked, violation};
+use crate::violation::{Checked, Violation, violation};
 use crate::workload::Place;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -125,24 +125,18 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
 
     /// The events of a rank that starts, as the logger and survivors have them. It writes again what the logger has
     /// not.
-    fn events(
-        &mut self,
-        rank: Rank,
-        held: &[Vec<u8>],
-    ) -> Result<Vec<LoggedEvent>, super::Violation> {
+    fn events(&mut self, rank: Rank, held: &[Vec<u8>]) -> Result<Vec<LoggedEvent>, Violation> {
         let mut outside = self.outside.borrow_mut();
         let outside = &mut *outside;
         if let Some(copies) = &mut outside.logger.copies {
             let written = &outside.rings[rank as usize];
             let events = of_copies(copies, rank, written)
-                .map_err(|text| super::Violation { invariant: "every-copy", text })?;
+                .map_err(|text| Violation { invariant: "every-copy", text })?;
             outside.oracle.starts(rank, &events);
             return Ok(events);
         }
         let stable = outside.logger.stable(rank);
-        let logged = outside.logger.download(rank);
-        let mut events: Vec<LoggedEvent> =
-            logged.into_iter().map(|(clock, event)| LoggedEvent { clock, event }).collect();
+        let mut events = outside.logger.download(rank).map_err(refused)?;
         if !self.case.causal && events.last().is_some_and(|event| event.clock > stable) {
             let text = format!("rank {rank} replays {events:x?}, of which {stable} are stable");
             violation("a set is stable together", text)?;
@@ -152,8 +146,9 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
             causal.stable(rank, stable);
             let unstable = events.iter().filter(|event| event.clock > stable);
             unstable.for_each(|event| causal.restore(event));
-            held.iter().try_for_each(|bytes| causal.adopt(bytes)).map_err(|error| {
-                super::Violation { invariant: "survivors agree", text: error.to_string() }
+            held.iter().try_for_each(|bytes| causal.adopt(bytes)).map_err(|error| Violation {
+                invariant: "survivors agree",
+                text: error.to_string(),
             })?;
             let last = events.last().map_or(0, |event| event.clock);
             let more = causal.held_of(rank).filter(|determinant| determinant.clock > last);
@@ -168,7 +163,7 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
         }
         outside.oracle.starts(rank, &events);
         if self.case.loses_rings() {
-            outside.logger.comes_back(rank);
+            outside.logger.comes_back(rank).map_err(refused)?;
             for event in events.iter().filter(|event| event.clock > stable) {
                 if let Err(text) = outside.logger.write(rank, *event) {
                     violation("a log has no gaps", text)?;
@@ -179,13 +174,13 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
     }
 
     /// A rank is started again: of its ring the logger has taken what there is, before any rank of the set looks at it.
-    pub(super) fn settle_ring(&self, rank: Rank) {
+    pub(super) fn settle_ring(&self, rank: Rank) -> Checked {
         let outside = &mut *self.outside.borrow_mut();
-        if outside.logger.copies.is_some() {
-            return;
+        if outside.logger.copies.is_none() {
+            let left = outside.logger.download(rank).map_err(refused)?.len();
+            outside.rings[rank as usize].truncate(left);
         }
-        let left = outside.logger.download(rank).len();
-        outside.rings[rank as usize].truncate(left);
+        Ok(())
     }
 
     pub(super) fn is_dead(&self, rank: Rank) -> bool {
@@ -261,7 +256,8 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
         for &rank in members {
             self.answers[rank as usize] = None;
             if self.case.loses_rings() {
-                self.outside.borrow_mut().logger.lost(rank);
+                let outside = &mut *self.outside.borrow_mut();
+                outside.oracle.logger_has(outside.logger.lost(rank));
             }
         }
     }
@@ -332,6 +328,11 @@ fn of_copies(
     }
     copies.starts(rank)?;
     Ok(events)
+}
+
+/// The event logger does not serve a rank, or not with what was stable.
+pub(super) fn refused(text: String) -> Violation {
+    Violation { invariant: "what is stable stays", text }
 }
 
 /// Small ones, so that short programs reach every way to send.

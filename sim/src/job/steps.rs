@@ -2,6 +2,7 @@
 
 use super::paths::Path;
 use super::process::{Process, drop_view};
+use super::recovery::refused;
 use super::{Job, failed};
 use crate::copies::CopyLoggers;
 use crate::fabric::Step as NetStep;
@@ -232,7 +233,7 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
             Step::Start(rank) => {
                 self.incarnations[rank as usize] += 1;
                 self.restarts += 1;
-                self.settle_ring(rank);
+                self.settle_ring(rank)?;
                 self.net.step(NetStep::Restart(rank as usize));
                 self.opening[rank as usize] = Some(self.net.open(rank as usize));
                 Ok(())
@@ -243,11 +244,10 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
             },
             Step::BeginCut(set) => {
                 let chance = self.random.usize(0..8);
-                self.outside.borrow_mut().logger.cut(set, chance);
-                Ok(())
+                self.outside.borrow_mut().logger.cut(set, chance).map_err(refused)
             }
             Step::EndCut(set) => {
-                self.outside.borrow_mut().logger.sync(set);
+                self.outside.borrow_mut().logger.sync(set).map_err(refused)?;
                 self.fits_together()
             }
             Step::Turn(copy) => {
@@ -277,10 +277,8 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
             .map(|(lives, opens)| lives || opens)
             .collect();
         let restarted = self.outside.borrow_mut().logger.restart(|rank| alive[rank as usize]);
-        match restarted {
-            Ok(0) => {}
-            Ok(_) => self.outside.borrow_mut().oracle.paths.reach(Path::CutTorn),
-            Err(text) => violation("what is stable stays", text)?,
+        if restarted.map_err(refused)? {
+            self.reach(Path::CutTorn);
         }
         self.fits_together()
     }
@@ -324,7 +322,9 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
     /// A rank writes again what the logger lacks.
     fn write_again(&self, rank: Rank) -> Checked {
         let mut outside = self.outside.borrow_mut();
-        outside.logger.comes_back(rank);
+        if outside.logger.comes_back(rank).map_err(refused)? {
+            outside.oracle.paths.reach(Path::CutTorn);
+        }
         let stable = outside.logger.stable(rank) as usize;
         let again = outside.rings[rank as usize][stable..].to_vec();
         let mut written = again.into_iter().map(|event| outside.logger.write(rank, event));
