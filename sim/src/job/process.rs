@@ -9,6 +9,7 @@ pub(super) use memory::drop_view;
 use super::host::{Outside, SimHost};
 use super::paths::Path;
 use crate::call::{Call as Asked, Next, Outcome, Program};
+use crate::case::Case;
 use crate::fabric::SimFabric;
 use memory::Window;
 use std::cell::RefCell;
@@ -73,6 +74,16 @@ pub(super) enum OnFailure {
     Continue,
     /// It ends, and its process with it.
     Die,
+}
+
+impl OnFailure {
+    pub(super) fn of(case: &Case) -> Self {
+        match case.deaths {
+            false => OnFailure::Refuse,
+            true if case.workload.tolerates_failures() => OnFailure::Continue,
+            true => OnFailure::Die,
+        }
+    }
 }
 
 /// How far a process is with its end.

@@ -91,11 +91,7 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
         let program = case.workload.start(self.place(rank));
         let shared = (self.outside.clone(), spill);
         let mut process = Process::new(engine, program, (mark, incarnation), shared);
-        process.on_failure = match case.deaths {
-            false => OnFailure::Refuse,
-            true if case.workload.tolerates_failures() => OnFailure::Continue,
-            true => OnFailure::Die,
-        };
+        process.on_failure = OnFailure::of(case);
         self.ranks[me] = Some(process);
         self.answers[me] = None;
         self.holds_all(rank);
