@@ -154,6 +154,10 @@ mutants! {
     FinalizeBeforeHeld = "finalize-before-held",
     /// A peer that has missed FINALIZE by its death does not get another.
     FinalizeNotRepeated = "finalize-not-repeated",
+    /// A peer that has broken the protocol is an error of the program, which a replay does not have.
+    GarbageSurvived = "garbage-survived",
+    /// A peer starts before its last checkpoint, and lacks messages that were dropped for that (*oldest-usable*).
+    DroppedNotMissed = "dropped-not-missed",
     /// A broken link is taken for a death (*one-verdict*).
     LinkTakenForVerdict = "link-taken-for-verdict",
     /// What was on a link that broke between two that live is not sent again.

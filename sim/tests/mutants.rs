@@ -64,6 +64,8 @@ const NOT_FOUND: &[Mutant] = &[
     Mutant::EndsWhileWritten,
     Mutant::FormerRestBelieved,
     Mutant::ThrottleKept,
+    Mutant::GarbageSurvived,
+    Mutant::DroppedNotMissed,
     Mutant::LinkTakenForVerdict,
     Mutant::LoanTakenBackEarly,
     Mutant::MissingCollected,

@@ -2,7 +2,8 @@
 
 use super::{Core, Deferred, MESSAGE_OVERHEAD, Unexpected};
 use crate::peer::{Destination, PartialMessage};
-use crate::policy::{OnLoss, Policy};
+use crate::policy::protocol::Recovery;
+use crate::policy::{OnLoss, Policy, by_policy};
 use crate::request::{Slot, Stage};
 use crate::{Error, Rank};
 use taffrail_fabric::{Fault, Token};
@@ -11,6 +12,9 @@ use taffrail_logging::mutant;
 impl<P: Policy> Core<P> {
     /// The link with a peer has ended.
     pub(crate) fn peer_lost(&mut self, rank: u32, why: Fault) {
+        if matches!(why, Fault::Protocol { .. }) {
+            return self.protocol_error(rank, why);
+        }
         match self.policy.on_loss(rank, &why) {
             // It waits already: its link had been lost before it died.
             OnLoss::Suspend if self.peers[rank as usize].is_away() => {}
@@ -121,12 +125,12 @@ impl<P: Policy> Core<P> {
         }
     }
 
-    /// A peer has broken the protocol above the fabric: nothing of it is believed any more.
+    /// A peer has broken the protocol: nothing of it is believed any more.
     #[cold]
     pub(crate) fn protocol_error(&mut self, rank: u32, fault: Fault) {
         if self.peers[rank as usize].fault.is_none() {
             tracing::warn!(rank, %fault, "cut off");
-            self.peer_failed(rank, fault);
+            by_policy!(self.policy, protocol_broken(self, rank, fault));
         }
     }
 }

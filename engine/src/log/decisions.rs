@@ -111,7 +111,8 @@ impl<H: Host> Policy for Logging<H> {
     /// settled by a restart exchange when there is a link again, which nothing can within a set.
     fn on_loss(&self, peer: Rank, why: &Fault) -> OnLoss {
         match why {
-            Fault::Died => OnLoss::Suspend,
+            // Before the fabric has reported garbage, which ends this process, no call ends with it.
+            Fault::Died | Fault::Protocol { .. } => OnLoss::Suspend,
             // A restarted peer connects by itself, from another address: that nobody answers at the former one is no verdict.
             Fault::Lost(_) | Fault::Unreachable { .. } if !self.is_same_set(peer) => {
                 OnLoss::Suspend

@@ -22,6 +22,14 @@ impl<P: Logged> Recovery<P> for Logging<P::Host> {
         }
     }
 
+    /// The program would see an error that its replay does not see. So this process ends, and is restarted (fail-stop).
+    fn protocol_broken(core: &mut Core<P>, rank: Rank, fault: Fault) {
+        if mutant!(GarbageSurvived) {
+            return core.peer_failed(rank, fault);
+        }
+        P::Host::end_process(&format!("rank {rank} has broken the protocol: {fault}"));
+    }
+
     fn resumes(core: &mut Core<P>, rank: Rank, incarnation: u32) -> bool {
         let CoreParts { log, peers, .. } = core.parts();
         let meeting = log.inbound.met(rank, incarnation);
@@ -85,6 +93,7 @@ impl<P: Logged> Recovery<P> for Logging<P::Host> {
             log.links[rank as usize].is_first = false;
             if let Some(dropped) = &log.links[rank as usize].dropped
                 && !restart.received.reaches(dropped)
+                && !mutant!(DroppedNotMissed)
             {
                 // Its node was lost with that checkpoint (*oldest-usable*).
                 P::Host::end_process(&format!(

@@ -1,5 +1,6 @@
 //! The log over a host of vectors: what a disk, a logger or the process before may do wrong.
 
+mod fail_stop;
 mod pages;
 mod taken_over;
 mod verdicts;

@@ -119,6 +119,11 @@ pub trait Recovery<P: Policy> {
     /// messages of which a part is here, or announced, and where the rest belongs.
     fn suspended(_: &mut Core<P>, _rank: Rank, _partial: Vec<(MsgId, Destination)>) {}
 
+    /// A peer has broken the protocol, and is cut off.
+    fn protocol_broken(core: &mut Core<P>, rank: Rank, fault: Fault) {
+        core.peer_failed(rank, fault);
+    }
+
     /// A peer has connected: a new incarnation, or the same one after its link was lost. Whether it is taken up again:
     /// what waits for it may leave then.
     fn resumes(_: &mut Core<P>, _rank: Rank, _incarnation: u32) -> bool {
