@@ -74,7 +74,7 @@ impl ShmFabric {
     /// As [`SendMemory::segment`](taffrail_fabric::SendMemory::segment).
     pub(crate) fn kept_segment(&self, id: SegmentId) -> Segment {
         let at = self.kept_at(id, 0, SEGMENT);
-        // SAFETY: the outbox is mapped as long as the fabric; what was sent from a segment is not written while it is kept.
+        // SAFETY: the outbox is mapped as long as the fabric; the bytes of a message are not overwritten while its segment is kept.
         Segment { id, bytes: unsafe { UserBytes::new(at, SEGMENT) } }
     }
 

@@ -99,8 +99,8 @@ struct RingControl {
 impl RingControl {
     /// # Safety
     /// The inbox is a mapping of the whole layout, and stays as long as the value is used.
-    unsafe fn at(berth: RingLocation) -> Self {
-        let RingLocation { inbox, layout, peer_slot: writer } = berth;
+    unsafe fn at(location: RingLocation) -> Self {
+        let RingLocation { inbox, layout, peer_slot: writer } = location;
         // SAFETY: all offsets lie inside the layout (caller).
         unsafe {
             RingControl {

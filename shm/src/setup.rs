@@ -302,7 +302,7 @@ impl Home<'_> {
             Err(error) => return Err((error, link)),
         };
         let place = LinkLayout {
-            ours: self.berth(theirs),
+            ours: self.ring_location(theirs),
             theirs: RingLocation { inbox: inbox.as_ptr(), layout, peer_slot: mine },
             mailbox,
             their_outbox: outbox.as_ptr(),
@@ -343,8 +343,8 @@ impl Home<'_> {
 
     fn lone(&self, peer_slot: usize, cold: Cold, outbox: *const u8, outbox_len: u64) -> PeerLink {
         let place = LinkLayout {
-            ours: self.berth(peer_slot),
-            theirs: self.berth(peer_slot),
+            ours: self.ring_location(peer_slot),
+            theirs: self.ring_location(peer_slot),
             mailbox: Mailbox::Unused,
             their_outbox: outbox,
             their_outbox_len: outbox_len,
@@ -353,7 +353,7 @@ impl Home<'_> {
         unsafe { PeerLink::new(place, cold) }
     }
 
-    fn berth(&self, peer_slot: usize) -> RingLocation {
+    fn ring_location(&self, peer_slot: usize) -> RingLocation {
         RingLocation { inbox: self.inbox.as_ptr(), layout: self.layout, peer_slot }
     }
 }

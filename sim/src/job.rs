@@ -87,7 +87,7 @@ pub fn calm_results(case: &Case) -> Result<Vec<Option<u64>>, Violation> {
     run(&calm, false).0.map(|ended| ended.results)
 }
 
-/// What a run came to, and its trace if it is kept.
+/// Result of a run, and its trace if one is recorded.
 pub type Run = (Result<Ended, Violation>, Vec<String>);
 
 /// Runs a case over networks of all kinds, which the seed chooses. The trace is kept if it is asked for.
@@ -235,7 +235,7 @@ impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
         })
     }
 
-    /// Does steps until the run is over, and how many there were. All of them are noted.
+    /// Runs steps until the run ends, adds them to `done`, and returns their number.
     fn go(
         &mut self,
         steps: Option<&[(usize, Step)]>,

@@ -19,9 +19,9 @@ use taffrail_logging::event::Full;
 use taffrail_logging::store::Durability;
 use taffrail_logging::{LoggedEvent, Rank, Set};
 
-/// What rings have where they outlive everybody.
+/// Events of a rank whose ring outlives all processes.
 #[derive(Clone, Debug, Default)]
-struct Kept {
+struct RankEvents {
     ring: Vec<LoggedEvent>,
     stable: usize,
 }
@@ -40,7 +40,7 @@ pub struct Logger {
     set_of: Vec<usize>,
     groups: Vec<Vec<Rank>>,
     /// With durability `process`, the ranks.
-    kept: Vec<Kept>,
+    events: Vec<RankEvents>,
     /// Whether it runs.
     pub runs: bool,
 }
@@ -61,8 +61,8 @@ impl Logger {
         });
         let several = matches!(durability, Durability::Node { .. });
         let copies = several.then(|| CopyLoggers::new(case));
-        let kept = vec![Kept::default(); set_of.len()];
-        Logger { copies, causal, broken, sets: sets.collect(), set_of, groups, kept, runs: true }
+        let events = vec![RankEvents::default(); set_of.len()];
+        Logger { copies, causal, broken, sets: sets.collect(), set_of, groups, events, runs: true }
     }
 
     /// The set of a rank, if it has files.
@@ -105,7 +105,7 @@ impl Logger {
         if let Some(set) = self.set_mut(rank) {
             return if runs { set.write(rank, event) } else { Ok(()) };
         }
-        let Kept { ring, stable } = &mut self.kept[rank as usize];
+        let RankEvents { ring, stable } = &mut self.events[rank as usize];
         if ring.len() as u64 + 1 != event.clock {
             let clock = event.clock;
             return Err(format!("rank {rank} writes event {clock} behind event {}", ring.len()));
@@ -122,7 +122,7 @@ impl Logger {
         match (&self.copies, self.set(rank)) {
             (Some(copies), _) => copies.stable(rank),
             (None, Some(set)) => set.stable(rank),
-            (None, None) => self.kept[rank as usize].stable as u64,
+            (None, None) => self.events[rank as usize].stable as u64,
         }
     }
 
@@ -143,8 +143,8 @@ impl Logger {
         match self.sets.get(set) {
             Some(set) => set.can_cut(),
             None => {
-                let kept = self.groups[set].iter().map(|&rank| &self.kept[rank as usize]);
-                self.causal && kept.into_iter().any(|kept| kept.ring.len() > kept.stable)
+                let events = self.groups[set].iter().map(|&rank| &self.events[rank as usize]);
+                self.causal && events.into_iter().any(|of| of.ring.len() > of.stable)
             }
         }
     }
@@ -159,9 +159,9 @@ impl Logger {
         }
         let members = &self.groups[set];
         let ranks = (0..members.len()).map(|k| members[(k + chance) % members.len()] as usize);
-        let is_open = |&rank: &usize| self.kept[rank].ring.len() > self.kept[rank].stable;
+        let is_open = |&rank: &usize| self.events[rank].ring.len() > self.events[rank].stable;
         if let Some(rank) = ranks.into_iter().find(is_open) {
-            self.kept[rank].stable = self.kept[rank].ring.len();
+            self.events[rank].stable = self.events[rank].ring.len();
         }
         Ok(())
     }
@@ -226,7 +226,7 @@ impl Logger {
     pub fn download(&mut self, rank: Rank) -> Result<Vec<LoggedEvent>, String> {
         match self.set_mut(rank) {
             Some(set) => set.download(rank),
-            None => Ok(self.kept[rank as usize].ring.clone()),
+            None => Ok(self.events[rank as usize].ring.clone()),
         }
     }
 

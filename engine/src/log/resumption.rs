@@ -4,7 +4,7 @@ use super::payload_log::LogEntry;
 use std::collections::VecDeque;
 use taffrail_logging::{Entry, Position};
 
-/// A checkpoint of the former incarnation, and how much of its log has been copied to this one's: the disk may be busy meanwhile.
+/// The last checkpoint of the previous incarnation, and how much of its log has been copied. The copy may wait for the disk.
 pub(super) struct Resumption<P> {
     pub(super) position: Position,
     pub(super) previous: P,

@@ -34,8 +34,8 @@ pub trait Sends<P: Policy> {
         Route::Direct
     }
 
-    /// Keeps a message that is not to leave from the memory of the program ([`Route::Kept`]), and sends it, or leaves
-    /// that for later. No other message is given to this.
+    /// Logs a message whose route is [`Route::Kept`], and sends it from the log, at once or later. No other message is given
+    /// to this.
     ///
     /// # Errors
     /// When there is no room to keep it, or not yet: nothing has happened then.

@@ -24,7 +24,7 @@ use taffrail_pmix::{ClientEvent, Server};
 pub const RANK: &str = "pmix-rank";
 const SERVER: &str = "pmix-server";
 
-/// What stands before the words of a program that is to have such a server, where they are sent to other nodes.
+/// Prefix of the command line of a program with a PMIx server, where it is sent to other nodes.
 pub const BEFORE_PROGRAM: [&str; 2] = [RANK, "--"];
 
 /// What Open MPI is told in a job of so many ranks, in so far as the user has not.

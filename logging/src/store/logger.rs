@@ -287,7 +287,8 @@ impl Logger {
         self.groups.iter().flat_map(Group::pending)
     }
 
-    /// What came of these writes, in their order. A cut whose records are kept does not wait for those of other sets.
+    /// Takes the results of these writes, in their order. A cut whose records are synced does not wait for those of other
+    /// sets.
     pub fn written(
         &mut self,
         results: Vec<Result<(), CommitError>>,

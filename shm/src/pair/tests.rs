@@ -36,10 +36,10 @@ struct Ours {
 impl Ours {
     fn pair(&self, layout: &Layout) -> PeerLink {
         let (me, peer) = (self.me, 1 - self.me);
-        let berth = |inbox, peer_slot| RingLocation { inbox, layout: *layout, peer_slot };
+        let location = |inbox, peer_slot| RingLocation { inbox, layout: *layout, peer_slot };
         let place = LinkLayout {
-            ours: berth(self.inboxes[me], peer),
-            theirs: berth(self.inboxes[peer], me),
+            ours: location(self.inboxes[me], peer),
+            theirs: location(self.inboxes[peer], me),
             mailbox: if me < peer { Mailbox::Ours } else { Mailbox::Theirs },
             their_outbox: std::ptr::null(),
             their_outbox_len: 0,

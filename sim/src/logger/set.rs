@@ -30,7 +30,7 @@ struct Member {
     rank: Rank,
     /// None: it has not come back since the logger, or it itself, has died.
     ring: Option<Ring>,
-    /// The last event that is known to be kept.
+    /// Clock of the last event that is known to be stable.
     stable: u64,
     /// Its ring is lost, and its logger still writes a cut.
     is_lost: bool,
