@@ -130,11 +130,12 @@ impl Args {
         Args { pmix: true, ..self }
     }
 
-    /// With the programs of the command line separated, and all of their ranks counted. Behind `--` there
+    /// With the programs of the command line separated, and all of their ranks counted, and with the hosts of the
+    /// allocation that it is in. Behind `--` there
     /// is only one, whatever its arguments are.
     ///
     /// # Errors
-    /// When what separates programs has none behind it.
+    /// When what separates programs has none behind it, or there is no allocation that was asked for.
     pub(crate) fn split(mut self) -> Result<Self, Failure> {
         if self.apps.is_empty() {
             let mut before = std::env::args_os().rev().skip(self.command.len());
@@ -143,6 +144,7 @@ impl Args {
                 false => apps::split(self.ranks, &self.command)?,
             };
             self.ranks = self.apps.iter().map(|app| app.ranks).sum();
+            self.nodes.take_allocation()?;
         }
         Ok(self)
     }

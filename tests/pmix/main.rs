@@ -1,5 +1,6 @@
 //! Jobs whose launcher speaks PMIx: Open MPI's `mpirun`, Slurm's `srun`, and `taffrail run --pmix`.
 
+#[path = "../common/slurm.rs"]
 mod slurm;
 
 use slurm::Slurm;
@@ -91,7 +92,7 @@ fn ranks_that_mpirun_starts_are_one_job() {
 
 #[test]
 fn ranks_that_slurm_starts_are_one_job() {
-    let Some(slurm) = Slurm::start() else { return };
+    let Some(slurm) = Slurm::start(1) else { return };
     let config = [("SLURM_CONF", slurm.config())];
     check(&run(&["srun", "--mpi=pmix", "-n", "3"], &config), 3);
     check(&run(&["srun", "--mpi=pmix", "-n", "1"], &config), 1);

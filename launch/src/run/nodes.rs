@@ -2,6 +2,7 @@
 //! launcher starts an agent on each host, through ssh or another command, and the agents start ranks.
 
 mod agent;
+mod allocation;
 mod channel;
 mod launcher;
 mod logging;

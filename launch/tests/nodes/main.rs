@@ -9,6 +9,9 @@ mod messages;
 mod namespaces;
 mod ranks;
 mod restarts;
+#[path = "../../../tests/common/slurm.rs"]
+mod slurm;
+mod srun;
 mod sshd;
 mod starts;
 
@@ -26,6 +29,8 @@ const MARK: &str = "TAFFRAIL_TEST_ALONE";
 /// A job of a test, known by a mark in the environment of all its processes.
 struct Job {
     mark: String,
+    /// What starts the launcher, if it is not started directly.
+    before: Vec<String>,
     args: Vec<String>,
 }
 
@@ -43,11 +48,16 @@ impl Job {
     }
 
     fn through(rsh_agent: &str, hosts: &str) -> Job {
+        Job::new(&[]).with(&["--rsh-agent", rsh_agent, "--hosts", hosts])
+    }
+
+    /// `taffrail run`, started by what stands `before` it.
+    fn new(before: &[&str]) -> Job {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let mark = format!("nodes-{}-{number}", std::process::id());
-        let args = ["run", "--rsh-agent", rsh_agent, "--hosts", hosts];
-        Job { mark, args: args.map(str::to_owned).to_vec() }
+        let before = before.iter().map(|word| (*word).to_owned()).collect();
+        Job { mark, before, args: vec!["run".to_owned()] }
     }
 
     fn with(mut self, args: &[&str]) -> Job {
@@ -61,8 +71,10 @@ impl Job {
     }
 
     fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_taffrail"));
-        command.args(&self.args).env(MARK, &self.mark);
+        let launcher = env!("CARGO_BIN_EXE_taffrail");
+        let mut words = self.before.iter().map(String::as_str).chain([launcher]);
+        let mut command = Command::new(words.next().unwrap_or_default());
+        command.args(words).args(&self.args).env(MARK, &self.mark);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

@@ -1,5 +1,6 @@
 //! Where a job over nodes runs, and how its hosts are reached.
 
+use super::allocation::Allocation;
 use crate::run::{Args, Bind, Failure};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -37,6 +38,9 @@ pub struct NodeOptions {
     /// 'ip netns exec {host}'
     #[arg(long, value_name = "COMMAND")]
     rsh_agent: Option<String>,
+    /// How agents are started without --rsh-agent [default: srun on hosts of an allocation of Slurm, else ssh]
+    #[arg(long, value_name = "HOW", value_enum)]
+    launcher: Option<Starting>,
     /// The path of taffrail on the hosts [default: that of this program]
     #[arg(long, value_name = "PATH")]
     launch_agent: Option<OsString>,
@@ -46,6 +50,20 @@ pub struct NodeOptions {
     /// A node ends its ranks when it has not heard from this launcher for so long [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     lease: Option<Duration>,
+    /// What a scheduler has given.
+    #[arg(skip)]
+    allocation: Option<Allocation>,
+}
+
+/// How agents are started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Starting {
+    /// Through ssh
+    Ssh,
+    /// As steps of an allocation of Slurm, whose hosts are those of the job if none are named
+    Srun,
+    /// Not at all: all ranks run on this host, also in an allocation of several
+    Fork,
 }
 
 /// What follows from the options.
@@ -55,13 +73,39 @@ pub struct Plan {
     pub network: String,
     /// The words of the command that reaches a host, if it is not ssh.
     pub rsh_agent: Option<Vec<String>>,
+    /// The allocation whose hosts are reached through its scheduler.
+    pub allocation: Option<Allocation>,
     pub launch_agent: OsString,
     pub start_timeout: Duration,
     pub terms: Terms,
 }
 
 impl NodeOptions {
-    /// Whether the job runs on hosts that were named.
+    /// Looks for an allocation. Its hosts are those of the job where it has others than this one, and none are named.
+    ///
+    /// # Errors
+    /// There is none, and the user wants it.
+    pub fn take_allocation(&mut self) -> Result<(), Failure> {
+        if matches!(self.launcher, Some(Starting::Ssh | Starting::Fork)) || self.rsh_agent.is_some()
+        {
+            return Ok(());
+        }
+        self.allocation = Allocation::of_this_process();
+        match &self.allocation {
+            Some(allocation) if !self.is_over_nodes() => {
+                self.hosts = allocation.is_elsewhere().then(|| allocation.hosts.clone());
+            }
+            None if self.launcher.is_some() => {
+                return Err(usage(
+                    "--launcher srun: expected an allocation of Slurm (salloc, sbatch), there is none",
+                ));
+            }
+            Some(_) | None => {}
+        }
+        Ok(())
+    }
+
+    /// Whether the job runs on hosts that were named, or given by a scheduler.
     pub fn is_over_nodes(&self) -> bool {
         self.hosts.is_some() || self.hostfile.is_some()
     }
@@ -69,12 +113,18 @@ impl NodeOptions {
     /// # Errors
     /// An option is without effect.
     pub fn check(&self) -> Result<(), Failure> {
-        let other =
-            NodeOptions { hosts: None, hostfile: None, ..self.clone() } != NodeOptions::default();
-        match other && !self.is_over_nodes() {
+        let is_over_nodes = self.is_over_nodes();
+        if self.launcher == Some(Starting::Fork) && is_over_nodes {
+            return Err(usage(
+                "--launcher fork starts ranks on this host only: leave out --hosts and --hostfile",
+            ));
+        }
+        let (hosts, hostfile, launcher, allocation) = (None, None, None, None);
+        let others = NodeOptions { hosts, hostfile, launcher, allocation, ..self.clone() };
+        match others != NodeOptions::default() && !is_over_nodes {
             true => Err(usage(
-                "--oversubscribe, --network, --rsh-agent, --launch-agent, --start-timeout and --lease need --hosts \
-                 or --hostfile",
+                "--oversubscribe, --network, --rsh-agent, --launch-agent, --start-timeout and --lease need --hosts, \
+                 --hostfile or an allocation of Slurm with other hosts",
             )),
             false => Ok(()),
         }
@@ -111,6 +161,7 @@ impl NodeOptions {
             oversubscribe: self.oversubscribe,
             network: self.network.as_ref().map(Interface::to_string).unwrap_or_default(),
             rsh_agent,
+            allocation: self.allocation.clone(),
             launch_agent,
             start_timeout: self.start_timeout.unwrap_or(START) * turns,
             terms: Terms { lease, ..Terms::default() },
@@ -155,7 +206,8 @@ mod tests {
 
     fn plan(line: &str) -> Result<Plan, String> {
         let words = ["run", "-n", "4"].into_iter().chain(line.split(' ')).chain(["--", "true"]);
-        let args = Cli::try_parse_from(words).map_err(|e| e.to_string())?.args;
+        let mut args = Cli::try_parse_from(words).map_err(|e| e.to_string())?.args;
+        args.nodes.take_allocation().map_err(|failure| failure.why)?;
         args.nodes.check().map_err(|failure| failure.why)?;
         args.nodes.plan(&args).map_err(|failure| failure.why)
     }
@@ -175,6 +227,9 @@ mod tests {
         for (line, why) in [
             ("--oversubscribe", "need --hosts"),
             ("--network eth0", "need --hosts"),
+            ("--hosts a --launcher fork", "leave out --hosts"),
+            ("--launcher srun", "expected an allocation of Slurm"),
+            ("--hosts a --launcher rsh", "[possible values: ssh, srun, fork]"),
             ("--hosts a --logging causal", "--logging causal does not go with --hosts"),
             ("--hosts a --heartbeat 5", "--heartbeat does not go"),
             ("--hosts a --bind core", "--bind core does not go"),

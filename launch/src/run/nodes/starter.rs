@@ -157,6 +157,9 @@ fn command(host: &str, plan: &Plan) -> Command {
             command.arg("agent");
             return command;
         }
+        None if let Some(srun) = plan.allocation.as_ref().and_then(|it| it.starter(host)) => {
+            command = srun;
+        }
         None => {
             command = Command::new("ssh");
             command.args(["-o", "BatchMode=yes", "-o", "ServerAliveInterval=0", "-T", host]);
@@ -169,7 +172,8 @@ fn command(host: &str, plan: &Plan) -> Command {
     command
 }
 
-fn is_this_host(host: &str) -> bool {
+/// Whether a name is that of this host.
+pub fn is_this_host(host: &str) -> bool {
     let uname = rustix::system::uname();
     let own = OsStr::new(uname.nodename().to_str().unwrap_or("localhost"));
     ["localhost", "127.0.0.1", "::1"].contains(&host) || own == host
@@ -187,6 +191,7 @@ mod tests {
             oversubscribe: false,
             network: String::new(),
             rsh_agent: rsh_agent.and_then(shlex::split),
+            allocation: None,
             launch_agent: "/opt/with space/taffrail".into(),
             start_timeout: Duration::ZERO,
             terms: Terms::default(),

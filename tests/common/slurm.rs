@@ -1,4 +1,4 @@
-//! A Slurm of one node, whose daemons are children of this process.
+//! A Slurm whose nodes are all this host, and whose daemons are children of this process.
 
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
@@ -9,31 +9,39 @@ use tempfile::TempDir;
 const CONTROLLER: &str = "/usr/sbin/slurmctld";
 const NODE: &str = "/usr/sbin/slurmd";
 
-/// How long the node may take until it is there.
+/// How long the nodes may take until they are there.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Nodes `n0`, `n1` and so on.
 pub struct Slurm {
+    nodes: usize,
     folder: TempDir,
     daemons: Vec<Child>,
 }
 
 impl Slurm {
     /// Starts it, or says that it is left out.
-    pub fn start() -> Option<Slurm> {
+    pub fn start(nodes: usize) -> Option<Slurm> {
         if ![CONTROLLER, NODE].iter().all(|daemon| std::fs::exists(daemon).unwrap_or(false)) {
             eprintln!("skipped: Slurm ({CONTROLLER}, {NODE}) is not installed");
             return None;
         }
-        let mut slurm = Slurm { folder: tempfile::tempdir().unwrap(), daemons: Vec::new() };
+        let folder = tempfile::tempdir().unwrap();
+        let mut slurm = Slurm { nodes, folder, daemons: Vec::new() };
         std::fs::write(slurm.config(), slurm.configuration()).unwrap();
-        for daemon in [CONTROLLER, NODE] {
-            let mut command = Command::new(daemon);
-            command.args(["-D", "-f", &slurm.config()]).stdin(Stdio::null());
-            command.stdout(Stdio::null()).stderr(Stdio::null());
-            slurm.daemons.push(command.spawn().unwrap());
+        slurm.start_daemon(CONTROLLER, &[]);
+        for node in 0..nodes {
+            slurm.start_daemon(NODE, &["-N", &format!("n{node}")]);
         }
-        slurm.wait_for_the_node();
+        slurm.wait_for_nodes();
         Some(slurm)
+    }
+
+    fn start_daemon(&mut self, daemon: &str, more: &[&str]) {
+        let mut command = Command::new(daemon);
+        command.args(["-D", "-f", &self.config()]).args(more).stdin(Stdio::null());
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        self.daemons.push(command.spawn().unwrap());
     }
 
     /// What the programs of Slurm are to find in `SLURM_CONF`.
@@ -45,7 +53,7 @@ impl Slurm {
         self.folder.path().join(name).to_str().unwrap().to_owned()
     }
 
-    /// One node, which says that it has eight processors, and no users to be told apart.
+    /// Nodes that say that they have eight processors each, and no users to be told apart.
     fn configuration(&self) -> String {
         let system = rustix::system::uname();
         let host = system.nodename().to_str().unwrap().split('.').next().unwrap();
@@ -54,34 +62,39 @@ impl Slurm {
         let user = user.trim();
         let path = |name| self.path(name);
         let port = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let ports = [port(), port()];
+        let (controller, last) = (port(), self.nodes - 1);
+        let ports: Vec<String> = (0..self.nodes).map(|_| port().to_string()).collect();
         [
             "ClusterName=test".to_owned(),
             format!("SlurmctldHost={host}(127.0.0.1)"),
             format!("SlurmUser={user}\nSlurmdUser={user}"),
-            format!("SlurmctldPort={}\nSlurmdPort={}", ports[0], ports[1]),
+            format!("SlurmctldPort={controller}"),
             "AuthType=auth/none\nCredType=cred/none".to_owned(),
-            format!("StateSaveLocation={}\nSlurmdSpoolDir={}", path("state"), path("spool")),
-            format!("SlurmctldPidFile={}\nSlurmdPidFile={}", path("1.pid"), path("2.pid")),
-            format!("SlurmctldLogFile={}\nSlurmdLogFile={}", path("1.log"), path("2.log")),
+            format!("StateSaveLocation={}\nSlurmdSpoolDir={}", path("state"), path("%n")),
+            format!("SlurmctldPidFile={}\nSlurmdPidFile={}", path("pid"), path("%n.pid")),
+            format!("SlurmctldLogFile={}\nSlurmdLogFile={}", path("log"), path("%n.log")),
             "ProctrackType=proctrack/pgid\nTaskPlugin=task/none\nSwitchType=switch/none".to_owned(),
             "SlurmdParameters=config_overrides\nReturnToService=2".to_owned(),
-            format!("NodeName={host} NodeAddr=127.0.0.1 CPUs=8"),
+            format!(
+                "NodeName=n[0-{last}] NodeHostname={host} NodeAddr=127.0.0.1 Port={} CPUs=8",
+                ports.join(",")
+            ),
             "PartitionName=all Nodes=ALL Default=YES State=UP\n".to_owned(),
         ]
         .join("\n")
     }
 
-    fn wait_for_the_node(&self) {
+    fn wait_for_nodes(&self) {
         let begun = Instant::now();
         loop {
             let mut command = Command::new("sinfo");
-            let said = command.args(["-h", "-o", "%T"]).env("SLURM_CONF", self.config()).output();
-            if said.is_ok_and(|said| said.stdout == b"idle\n") {
+            let said =
+                command.args(["-h", "-o", "%T %D"]).env("SLURM_CONF", self.config()).output();
+            if said.is_ok_and(|said| said.stdout == format!("idle {}\n", self.nodes).as_bytes()) {
                 return;
             }
             let log = |name| std::fs::read_to_string(self.path(name)).unwrap_or_default();
-            assert!(begun.elapsed() < PATIENCE, "{}{}", log("1.log"), log("2.log"));
+            assert!(begun.elapsed() < PATIENCE, "{}{}", log("log"), log("n0.log"));
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -89,7 +102,7 @@ impl Slurm {
 
 impl Drop for Slurm {
     fn drop(&mut self) {
-        // The node before who waits for it.
+        // Nodes before the controller, which waits for them.
         for daemon in self.daemons.iter_mut().rev() {
             let pid = rustix::process::Pid::from_child(daemon);
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
