@@ -8,8 +8,8 @@ mod tests;
 use crate::lease::Held;
 use crate::roster::Roster;
 use crate::wire::{
-    CopyOrder, End, Frame, Hello, LeftBehind, Logging, Malformed, Program, Reach, RosterUpdate,
-    WaveWords,
+    CopyOrder, End, Frame, Hello, LeftBehind, Logging, Malformed, Program, RankCare, Reach,
+    RosterUpdate, WaveWords,
 };
 use crate::{Incarnation, NodeId, RankIncarnation, Secret};
 use std::collections::BTreeMap;
@@ -145,6 +145,8 @@ pub struct Job {
     pub nodes: u32,
     /// Ranks of the job.
     pub ranks: u32,
+    /// How those of this node are treated.
+    pub care: RankCare,
     /// Its secret.
     pub secret: Secret,
     /// Interfaces of listeners.

@@ -17,7 +17,8 @@ use crate::lease::Terms;
 use crate::place::{self, Oversubscribed};
 use crate::roster::{Change, RankState, Roster};
 use crate::wire::{
-    End, Frame, Hello, LeftBehind, Level, Logging, Member, Program, Reach, Stream, WaveWords,
+    End, Frame, Hello, LeftBehind, Level, Logging, Member, Program, RankCare, Reach, Stream,
+    WaveWords,
 };
 use crate::{Incarnation, NodeId, RankIncarnation, Secret};
 use exchange::Exchange;
@@ -55,6 +56,8 @@ pub struct Config {
     pub start_timeout: Duration,
     /// Bytes of output that each node may have under way.
     pub output_window: u32,
+    /// How agents treat their ranks.
+    pub care: RankCare,
 }
 
 /// Something that has happened, or is wanted.

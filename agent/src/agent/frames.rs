@@ -44,6 +44,7 @@ impl Agent {
             node: welcome.node,
             nodes: welcome.nodes,
             ranks: welcome.ranks,
+            care: welcome.care,
             secret: welcome.secret,
             network: welcome.network.clone(),
         }));

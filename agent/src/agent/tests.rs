@@ -17,6 +17,7 @@ fn welcome() -> Frame {
         ranks: 3,
         lease_ms: 10_000,
         renew_ms: 2_000,
+        care: RankCare::default(),
         output_window: 100,
         secret: crate::Secret([1; 32]),
         job: "job".into(),

@@ -38,6 +38,7 @@ impl Launcher {
             lease_ms: terms.lease.as_millis() as u32,
             renew_ms: terms.renew().as_millis() as u32,
             output_window: self.config.output_window,
+            care: self.config.care,
             secret: self.config.secret,
             job: self.config.job.clone(),
             network: self.config.network.clone(),

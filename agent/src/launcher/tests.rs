@@ -1,5 +1,5 @@
 use super::*;
-use crate::wire::{Durability, EventKind};
+use crate::wire::{Durability, EventKind, RankCare};
 
 fn launcher(hosts: &str, ranks: usize) -> Launcher {
     Launcher::new(config(hosts, ranks)).unwrap()
@@ -21,6 +21,7 @@ fn config(hosts: &str, ranks: usize) -> Config {
         terms: Terms::default(),
         start_timeout: Duration::from_secs(30),
         output_window: 100,
+        care: RankCare::default(),
     }
 }
 

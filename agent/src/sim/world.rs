@@ -7,7 +7,9 @@ use super::node::Host;
 use crate::agent::{self, Agent};
 use crate::hosts;
 use crate::launcher::{self, Config, Launcher};
-use crate::wire::{Direction, Durability, End, EventKind, Frame, Hello, LeftBehind, Logging};
+use crate::wire::{
+    Direction, Durability, End, EventKind, Frame, Hello, LeftBehind, Logging, RankCare,
+};
 use crate::{NodeId, RankIncarnation, Secret};
 use fastrand::Rng;
 use std::collections::{BTreeMap, VecDeque};
@@ -110,6 +112,7 @@ impl World {
             terms: case::terms(),
             start_timeout: Duration::from_micros(2 * LEASE),
             output_window: 4096,
+            care: RankCare::default(),
         };
         World {
             rng: Rng::with_seed(case.seed ^ 0x5eed),

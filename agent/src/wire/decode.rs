@@ -3,8 +3,9 @@
 use super::Malformed;
 use super::bytes::Reader;
 use super::frame::{
-    CopyOrder, Durability, End, EventKind, Frame, Hello, LastCheckpoint, LeftBehind, Level,
-    Logging, Member, MemberEvent, Program, Reach, RosterUpdate, Stream, WaveWords, Welcome,
+    Binding, CopyOrder, Durability, End, EventKind, Frame, Hello, LastCheckpoint, LeftBehind,
+    Level, Logging, Member, MemberEvent, Program, RankCare, Reach, RosterUpdate, Stream, WaveWords,
+    Welcome,
 };
 use super::shape::{Direction, HEADER, Header};
 use crate::roster::{ADDRESS_MAX, Change, RankState};
@@ -169,6 +170,7 @@ fn read_welcome(from: &mut Reader<'_>) -> Result<Welcome, Malformed> {
         lease_ms: from.u32("lease")?,
         renew_ms: from.u32("renew")?,
         output_window: from.u32("output window")?,
+        care: read_care(from)?,
         secret: Secret(from.array("secret")?),
         job: from.text("job")?,
         network: from.text("network")?,
@@ -184,6 +186,17 @@ fn read_welcome(from: &mut Reader<'_>) -> Result<Welcome, Malformed> {
         return Err(Malformed::new("renew", format!("1 to less than {lease_ms}"), renew_ms));
     }
     Ok(welcome)
+}
+
+fn read_care(from: &mut Reader<'_>) -> Result<RankCare, Malformed> {
+    let heartbeat_ms = from.u32("heartbeat")?;
+    let binding = match from.u32("binding")? {
+        0 => Binding::Auto,
+        1 => Binding::Core,
+        2 => Binding::None,
+        other => return Err(Malformed::new("binding", "0 to 2", other)),
+    };
+    Ok(RankCare { heartbeat_ms, binding })
 }
 
 fn read_change(from: &mut Reader<'_>) -> Result<Change, Malformed> {

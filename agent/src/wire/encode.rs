@@ -192,6 +192,7 @@ fn write_welcome(welcome: &Welcome, to: &mut Writer) -> u8 {
     to.u64(w.renewal);
     [w.node.into(), w.nodes, w.ranks, w.lease_ms, w.renew_ms, w.output_window]
         .into_iter()
+        .chain([w.care.heartbeat_ms, w.care.binding as u32])
         .for_each(|number| to.u32(number));
     to.0.extend(w.secret.0);
     to.text(&w.job);

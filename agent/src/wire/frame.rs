@@ -92,12 +92,35 @@ pub struct Welcome {
     pub renew_ms: u32,
     /// Bytes of output that may be under way.
     pub output_window: u32,
+    /// What holds for the ranks of every node.
+    pub care: RankCare,
     /// The secret of the job.
     pub secret: Secret,
     /// The name of the job.
     pub job: String,
     /// Which interfaces listeners may use; empty for any.
     pub network: String,
+}
+
+/// How agents treat their ranks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RankCare {
+    /// After how long a rank that does not call the library is reported, in milliseconds; 0: never.
+    pub heartbeat_ms: u32,
+    /// Whether ranks are bound to processors.
+    pub binding: Binding,
+}
+
+/// Whether ranks are bound to processors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Binding {
+    /// Where that helps.
+    #[default]
+    Auto = 0,
+    /// Each to one.
+    Core,
+    /// None.
+    None,
 }
 
 /// Changes of the roster that belong together.
@@ -211,10 +234,11 @@ pub enum MemberEvent {
     ProgramOver,
     Aborted,
     Gone,
+    Overdue,
 }
 
 impl MemberEvent {
-    pub(super) const ALL: [MemberEvent; 10] = [
+    pub(super) const ALL: [MemberEvent; 11] = [
         MemberEvent::JoinedPmi,
         MemberEvent::JoinedPmix,
         MemberEvent::JoinedEndpoint,
@@ -225,6 +249,7 @@ impl MemberEvent {
         MemberEvent::ProgramOver,
         MemberEvent::Aborted,
         MemberEvent::Gone,
+        MemberEvent::Overdue,
     ];
 }
 

@@ -13,8 +13,9 @@ mod tests;
 pub use decode::decode;
 pub use encode::TooLong;
 pub use frame::{
-    CopyOrder, Durability, End, EventKind, Frame, Hello, LastCheckpoint, LeftBehind, Level,
-    Logging, Member, MemberEvent, Program, Reach, RosterUpdate, Stream, WaveWords, Welcome,
+    Binding, CopyOrder, Durability, End, EventKind, Frame, Hello, LastCheckpoint, LeftBehind,
+    Level, Logging, Member, MemberEvent, Program, RankCare, Reach, RosterUpdate, Stream, WaveWords,
+    Welcome,
 };
 pub use shape::{Direction, HEADER};
 pub use stream::{Decoder, GREETING_MAX, Item, PREAMBLE, VERSION, preamble};

@@ -34,8 +34,13 @@ fn hello() -> impl Strategy<Value = Frame> {
 }
 
 fn welcome() -> impl Strategy<Value = Frame> {
-    (any::<u64>(), 0u16..1024, 1u32..4097, 2u32.., any::<[u8; 32]>(), "[a-z]{0,30}").prop_map(
-        |(renewal, node, ranks, lease_ms, secret, job)| {
+    let care = (
+        any::<u32>(),
+        proptest::sample::select(&[Binding::Auto, Binding::Core, Binding::None][..]),
+    )
+        .prop_map(|(heartbeat_ms, binding)| RankCare { heartbeat_ms, binding });
+    (any::<u64>(), 0u16..1024, 1u32..4097, 2u32.., any::<[u8; 32]>(), "[a-z]{0,30}", care).prop_map(
+        |(renewal, node, ranks, lease_ms, secret, job, care)| {
             Frame::Welcome(Box::new(Welcome {
                 renewal,
                 node,
@@ -44,6 +49,7 @@ fn welcome() -> impl Strategy<Value = Frame> {
                 lease_ms,
                 renew_ms: lease_ms / 2,
                 output_window: 7,
+                care,
                 secret: Secret(secret),
                 network: job.clone(),
                 job,
@@ -269,12 +275,12 @@ fn a_channel_that_is_none_is_refused() {
         "preamble"
     );
     let mut other = preamble();
-    other[16] = 4;
+    other[16] = VERSION as u8 + 1;
     assert_eq!(refused(Direction::Up, &other).unwrap_err().field, "preamble");
-    other[20] = !4;
+    other[20] = !(VERSION as u8 + 1);
     assert_eq!(
         refused(Direction::Up, &other).unwrap_err().to_string(),
-        "version: expected 3, got 4"
+        "version: expected 4, got 5"
     );
 
     let behind = |bytes: &[u8]| {
@@ -345,6 +351,7 @@ fn a_welcome() -> Welcome {
         lease_ms: 10,
         renew_ms: 2,
         output_window: 1,
+        care: RankCare::default(),
         secret: Secret([0; 32]),
         job: String::new(),
         network: String::new(),
@@ -365,9 +372,11 @@ fn a_frame_is_what_the_diagram_says() {
     let welcome = Frame::Welcome(Box::new(Welcome {
         secret: Secret([7; 32]),
         job: "j".into(),
+        care: RankCare { heartbeat_ms: 3, binding: Binding::None },
         ..a_welcome()
     }));
     let bytes = welcome.encode().unwrap();
-    assert_eq!((bytes[36], bytes[40], &bytes[48..80]), (10, 2, &[7; 32][..]));
-    assert_eq!(bytes[80..], *b"\x01\0j\0\0");
+    assert_eq!((bytes[36], bytes[40], bytes[48], bytes[52]), (10, 2, 3, 2));
+    assert_eq!(bytes[56..88], [7; 32]);
+    assert_eq!(bytes[88..], *b"\x01\0j\0\0");
 }

@@ -1,6 +1,6 @@
 //! Which CPU each rank runs on.
 
-use super::{Args, Bind, Failure};
+use super::{Bind, Failure};
 use crate::log::note;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::os::linux::net::SocketAddrExt;
@@ -16,6 +16,11 @@ pub struct Places {
 impl Places {
     pub fn of(&self, rank: usize) -> usize {
         self.cpus[rank]
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.cpus.len()
     }
 }
 
@@ -35,9 +40,8 @@ impl Claim {
 ///
 /// If nothing is asked for they are bound where that helps: if there are several, and a CPU for each that no other job
 /// has bound a rank to. One rank may have threads, and two jobs must not share a CPU while others are idle.
-pub fn places(args: &Args) -> Result<Option<Places>, Failure> {
-    let ranks = args.ranks as usize;
-    let (bind, asked_for) = match args.bind {
+pub fn places(bind: Option<Bind>, ranks: usize) -> Result<Option<Places>, Failure> {
+    let (bind, asked_for) = match bind {
         Some(bind) => (bind, true),
         None if ranks < 2 => (Bind::None, false),
         None => (Bind::Core, false),
@@ -56,6 +60,14 @@ pub fn places(args: &Args) -> Result<Option<Places>, Failure> {
             Ok(None)
         }
     }
+}
+
+/// Where so many ranks of a node are to run. Agents of one host, as in tests, leave each other's CPUs alone where there are
+/// enough.
+pub fn places_of_node(bind: Option<Bind>, ranks: usize) -> Result<Option<Places>, Failure> {
+    let apart = |allowed: Vec<usize>| unclaimed(&allowed, ranks, Claim::take);
+    let found = bind.filter(|bind| *bind == Bind::Core).and(can_bind().ok()).and_then(apart);
+    found.map_or_else(|| places(bind, ranks), |found| Ok(Some(found)))
 }
 
 /// One CPU after the other from the first on, whatever other jobs do.

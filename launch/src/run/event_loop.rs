@@ -29,7 +29,7 @@ pub(super) const DELIVERY: Duration = Duration::from_secs(3);
 /// Starts the job, watches it to its end, and returns its status.
 pub fn job(args: &Args) -> Result<u8, Failure> {
     let plan = args.failures.plan(&vec![0; args.ranks as usize], Kept::Process)?;
-    let places = cpus::places(args)?;
+    let places = cpus::places(args.bind, args.ranks as usize)?;
     let signals = Signals::catch()?;
     let outlets = outlets::start().map_err(|e| {
         Failure::new(format!("no thread that writes output (socketpair, clone3): {}", in_words(&e)))

@@ -21,6 +21,8 @@ const LOOKS: u32 = 8;
 pub struct Heartbeats {
     limit: Duration,
     looked: Instant,
+    /// Ranks were stopped by the launcher, and are not to be held responsible for it.
+    suspended: bool,
     /// Of each rank: of its present process.
     pulses: Vec<Option<Pulse>>,
 }
@@ -36,7 +38,7 @@ impl Heartbeats {
     /// Of so many ranks, which must call the library within this time again.
     pub fn new(limit: Duration, ranks: u32) -> Heartbeats {
         let pulses = (0..ranks).map(|_| None).collect();
-        Heartbeats { limit, looked: Instant::now(), pulses }
+        Heartbeats { limit, looked: Instant::now(), suspended: false, pulses }
     }
 
     /// Gives the next process of a rank a word of its own.
@@ -50,6 +52,12 @@ impl Heartbeats {
         Ok(())
     }
 
+    /// All ranks are stopped, or continued: the time between does not count.
+    pub fn suspend(&mut self, suspended: bool) {
+        self.suspended = suspended;
+        self.looked = Instant::now();
+    }
+
     /// When the words are to be looked at next.
     pub fn due(&self) -> Instant {
         self.looked + self.limit / LOOKS
@@ -59,6 +67,9 @@ impl Heartbeats {
     /// once.
     pub fn overdue(&mut self, is_stopped: impl Fn(usize) -> bool) -> Vec<usize> {
         let now = Instant::now();
+        if self.suspended {
+            self.looked = now;
+        }
         if now < self.due() {
             return Vec::new();
         }
@@ -123,6 +134,20 @@ mod tests {
         word(&all, 1, 201);
         assert_eq!(look(&mut all, limit / LOOKS), [0; 0]);
         assert!(all.due() > Instant::now() && all.overdue(|_| true).is_empty(), "it is too early");
+    }
+
+    #[test]
+    fn time_in_which_ranks_were_stopped_does_not_count() {
+        let mut all = Heartbeats::new(Duration::from_secs(8), 1);
+        all.env(0, &mut RankEnv::default()).unwrap();
+        word(&all, 0, 1);
+        all.suspend(true);
+        for _ in 0..20 {
+            assert_eq!(look(&mut all, Duration::from_secs(1)), [0; 0]);
+        }
+        all.suspend(false);
+        let mut looks = (0..20).map(|_| look(&mut all, Duration::from_secs(1)));
+        assert_eq!(looks.position(|overdue| overdue == [0]), Some(8));
     }
 
     /// Whoever stops and continues the launcher has perhaps done so with the whole job.

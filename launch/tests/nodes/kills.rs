@@ -1,5 +1,6 @@
 //! `kill -9` and `kill -STOP` of everything that a job over nodes has: nothing is left behind.
 
+use super::ranks::program;
 use super::*;
 
 /// Ranks that each have a child, and one of them in a session of its own.
@@ -19,6 +20,56 @@ fn a_rank() {
     let ended = job.end(child, Instant::now());
     assert_eq!(ended.status, 137, "{}", ended.err);
     assert!(ended.err.contains("killed by signal 9 (SIGKILL)"), "{}", ended.err);
+}
+
+/// Calls the library until it does not, in its first life.
+#[test]
+fn a_rank_that_hangs() {
+    let Ok(hangs) = std::env::var("HANGS") else { return };
+    let mut job = taffrail::Job::from_env().unwrap();
+    let mut endpoint = job.endpoint().unwrap();
+    let mut sum = [1];
+    taffrail::collectives::allreduce(&mut endpoint, &mut sum, taffrail::collectives::sum).unwrap();
+    let is_first = std::env::var("TAFFRAIL_INCARNATION").is_ok_and(|life| life == "0");
+    if hangs == job.rank().to_string() && is_first {
+        std::thread::sleep(Duration::from_secs(300));
+    }
+    taffrail::collectives::barrier(&mut endpoint).unwrap();
+}
+
+const OVERDUE: &str = "has not called the library for 1 s, or is stopped; killing it (--heartbeat)";
+
+#[test]
+fn who_hangs_is_killed_on_its_node() {
+    for (logging, status) in [(&[][..], 137), (&["--logging", "pessimistic"], 0)] {
+        let job = Job::on("a:1,b:2").with(&["-n", "3", "--heartbeat", "1"]).with(logging);
+        let job = job.with(&["env", "HANGS=2"]).with(&program("kills::a_rank_that_hangs"));
+        let ended = job.run();
+        assert_eq!(ended.status, status, "{}", ended.err);
+        let said = ended.err.lines().find(|line| line.contains(OVERDUE)).expect(&ended.err);
+        assert!(said.starts_with("taffrail: rank 2 "), "{}", ended.err);
+    }
+}
+
+#[test]
+fn who_is_stopped_with_the_job_is_not_overdue() {
+    let script = "sleep 1.5 & echo up; wait; echo done";
+    let job = Job::on("a,b").with(&["--heartbeat", "1"]).script(2, script);
+    let child = job.command().spawn().unwrap();
+    assert!(soon(|| job.running("sleep").len() == 2));
+    let launcher = Process { pid: child.id() };
+    launcher.signal("TSTP");
+    let stopped = |process: &Process| process.read("stat").contains(") T ");
+    assert!(soon(|| job.running("bash").iter().all(stopped)));
+    std::thread::sleep(Duration::from_secs(3));
+    launcher.signal("CONT");
+    let ended = job.end(child, Instant::now());
+    assert_eq!(
+        (ended.status, ended.sorted()),
+        (0, vec!["done", "done", "up", "up"]),
+        "{}",
+        ended.err
+    );
 }
 
 #[test]

@@ -130,12 +130,16 @@ fn rank_0_reads_its_input_again() {
 #[test]
 fn an_event_logger_that_is_killed_is_started_again() {
     let job = Job::on("a:1,b:1").with(&["--logging", "pessimistic", "--sets", "rank"]);
-    let job = job.script(2, "sleep 3");
-    let child = job.command().spawn().unwrap();
+    let job = job.script(2, "[ $PMI_RANK = 1 ] || cat");
+    let mut child = job.command().stdin(Stdio::piped()).spawn().unwrap();
     let logger = |process: &Process| process.words().contains(" eventlog");
     let loggers = || job.processes().into_iter().filter(logger).collect::<Vec<_>>();
     assert!(soon(|| loggers().len() == 4), "{:?}", job.processes());
-    loggers()[0].signal("KILL");
+    let killed = loggers()[0].clone();
+    killed.signal("KILL");
+    let is_other = |process: &Process| process.pid != killed.pid;
+    assert!(soon(|| loggers().iter().filter(|process| is_other(process)).count() == 4));
+    drop(child.stdin.take());
     let ended = job.end(child, Instant::now());
     assert_eq!(ended.status, 0, "{}", ended.err);
     assert!(ended.err.contains("another one goes on, and nothing is lost"), "{}", ended.err);

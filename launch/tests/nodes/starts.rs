@@ -184,9 +184,25 @@ fn standard_error_is_apart_and_its_last_line_is_whole() {
 
 #[test]
 fn what_does_not_go_over_nodes_yet_is_said() {
-    for option in [&["--logging", "causal"][..], &["--heartbeat", "5"], &["--bind", "core"]] {
-        let job = Job::on("a,b").with(option).with(&["-n", "2", "true"]).run();
-        assert_eq!(job.status, 2, "{option:?}");
-        assert!(job.err.contains("does not go with --hosts"), "{}", job.err);
-    }
+    let job = Job::on("a,b").with(&["--logging", "causal", "-n", "2", "true"]).run();
+    assert_eq!(job.status, 2);
+    assert!(job.err.contains("does not go with --hosts"), "{}", job.err);
+}
+
+#[test]
+fn ranks_are_bound_on_their_nodes() {
+    let bound = |options: &[&str]| {
+        let job = Job::on("a:1,b:1").with(options);
+        let ended = job.script(2, "grep Cpus_allowed_list /proc/self/status").run();
+        assert_eq!(ended.status, 0, "{}", ended.err);
+        let of_rank = |line: &str| line.split_whitespace().last().unwrap().to_owned();
+        ended.out.lines().map(of_rank).collect::<Vec<_>>()
+    };
+    let own = std::fs::read_to_string("/proc/self/status").unwrap();
+    let own = own.lines().find(|line| line.starts_with("Cpus_allowed_list")).unwrap();
+    let own = own.split_whitespace().last().unwrap();
+    assert_eq!(bound(&[]), [own, own], "a single rank of a node keeps all");
+    assert_eq!(bound(&["--bind", "none"]), [own, own]);
+    let bound = bound(&["--bind", "core"]);
+    assert!(bound.len() == 2 && bound.iter().all(|cpu| cpu.parse::<u32>().is_ok()), "{bound:?}");
 }

@@ -1,5 +1,6 @@
 //! `taffrail agent`: starts and watches the ranks of one node, as the launcher says on its standard input.
 
+mod bound;
 mod copies;
 mod ends;
 mod job;
@@ -91,6 +92,7 @@ impl Process {
             }
             self.handle(ready, &mut events);
             if let Some(job) = &mut self.job {
+                job.overdue(&mut events);
                 job.drain(&self.state, &mut events);
             }
             events.into_iter().for_each(|event| self.dispatch(event));

@@ -1,7 +1,7 @@
 //! Where a job over nodes runs, and how its hosts are reached.
 
 use super::allocation::Allocation;
-use crate::run::{Args, Bind, Failure};
+use crate::run::{Args, Failure};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -135,11 +135,7 @@ impl NodeOptions {
     /// # Errors
     /// What cannot be, or is not there over nodes yet.
     pub fn plan(&self, args: &Args) -> Result<Plan, Failure> {
-        let missing = [
-            ("--logging causal", args.failures.is_causal()),
-            ("--heartbeat", args.failures.heartbeat().is_some()),
-            ("--bind core", args.bind == Some(Bind::Core)),
-        ];
+        let missing = [("--logging causal", args.failures.is_causal())];
         if let Some((what, _)) = missing.iter().find(|(_, asked)| *asked) {
             return Err(usage(&format!("{what} does not go with --hosts and --hostfile yet")));
         }
@@ -231,8 +227,6 @@ mod tests {
             ("--launcher srun", "expected an allocation of Slurm"),
             ("--hosts a --launcher rsh", "[possible values: ssh, srun, fork]"),
             ("--hosts a --logging causal", "--logging causal does not go with --hosts"),
-            ("--hosts a --heartbeat 5", "--heartbeat does not go"),
-            ("--hosts a --bind core", "--bind core does not go"),
             ("--hosts a --network 10.0.0.0/99", "is no network"),
             ("--hosts a --lease 1ms", "--lease: expected 500ms to 1h"),
             ("--hosts a:0", "expected a number of slots"),

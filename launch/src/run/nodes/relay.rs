@@ -2,6 +2,7 @@
 
 use super::index;
 use crate::run::life::{By, Event};
+use std::time::Duration;
 use taffrail_agent::RankIncarnation;
 use taffrail_agent::wire::{Frame, Member, MemberEvent};
 
@@ -26,6 +27,9 @@ pub fn to_frame(life: RankIncarnation, event: Event) -> Option<Frame> {
             member(Kind::Aborted, 0, code, text.unwrap_or_default())
         }
         Event::MemberGone { pid, .. } => plain(Kind::Gone, pid),
+        Event::Overdue { limit, .. } => {
+            member(Kind::Overdue, 0, limit.as_millis() as i64, String::new())
+        }
         _ => None,
     }
 }
@@ -51,6 +55,10 @@ pub fn to_event(life: RankIncarnation, member: Member) -> Event {
             Event::Aborted { rank, code: member.value, text }
         }
         Kind::Gone => Event::MemberGone { rank, pid },
+        Kind::Overdue => {
+            let limit = Duration::from_millis(member.value.unsigned_abs());
+            Event::Overdue { rank, limit }
+        }
     }
 }
 
@@ -69,6 +77,7 @@ mod tests {
         events.push(Event::Aborted { rank, code: 1 << 40, text: Some("why".into()) });
         events.push(Event::Aborted { rank, code: -2, text: None });
         events.push(Event::MemberGone { rank, pid });
+        events.push(Event::Overdue { rank, limit: Duration::from_millis(1500) });
         for event in events {
             let before = format!("{event:?}");
             let frame = to_frame(RankIncarnation::new(3, 1), event).unwrap();

@@ -3,6 +3,7 @@
 use super::Source;
 use super::job::Job;
 use super::rank::NodeRank;
+use crate::run::life::Event::Overdue;
 use crate::run::output::TURN;
 use std::time::Instant;
 use taffrail::words::counted;
@@ -28,6 +29,17 @@ impl Job {
             }
             self.members.forget(number);
         }
+    }
+
+    /// Ranks that have not called the library for too long, or were stopped.
+    pub fn overdue(&mut self, events: &mut Vec<Event>) {
+        let Some(heartbeats) = &mut self.heartbeats else { return };
+        let limit = heartbeats.limit();
+        let ranks = &self.ranks;
+        let is_stopped = |rank| ranks.get(&rank).is_some_and(|rank| rank.process.is_stopped());
+        let overdue = heartbeats.overdue(is_stopped).into_iter();
+        let reports = overdue.filter_map(|rank| self.member(rank, Overdue { rank, limit }));
+        events.extend(reports);
     }
 
     /// Ranks whose processes have ended are over when the launcher has taken their output.

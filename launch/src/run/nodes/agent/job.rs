@@ -1,5 +1,6 @@
 //! The job of an agent: its ranks, its guard, the roster that they see, and the exchange between them.
 
+use super::bound::Bound;
 use super::program::Defined;
 use super::rank::NodeRank;
 use super::recovery::NodeLogs;
@@ -7,6 +8,7 @@ use super::{Source, Watched};
 use crate::run::addresses;
 use crate::run::event_loop::DELIVERY;
 use crate::run::guard::{Guard, boot_time};
+use crate::run::heartbeat::Heartbeats;
 use crate::run::left_behind;
 use crate::run::life;
 use crate::run::members::Members;
@@ -42,6 +44,9 @@ pub struct Job {
     pub logs: NodeLogs,
     pub(super) server: Server,
     pub members: Members,
+    /// If ranks that hang are to be reported.
+    pub heartbeats: Option<Heartbeats>,
+    pub bound: Bound,
     pub guard: Guard,
     /// The deadline that the guard has.
     deadline: Duration,
@@ -75,6 +80,11 @@ impl Job {
             logs: NodeLogs::default(),
             server: Server::of_node(ranks, about.name.clone()),
             members: Members::new(about.ranks),
+            heartbeats: (about.care.heartbeat_ms > 0).then(|| {
+                let limit = Duration::from_millis(about.care.heartbeat_ms.into());
+                Heartbeats::new(limit, about.ranks)
+            }),
+            bound: Bound::new(about.care.binding),
             guard: Guard::start(&about.name, about.ranks, Some(about.node))?,
             deadline: Duration::MAX,
             ranks: BTreeMap::new(),
@@ -188,6 +198,11 @@ impl Job {
 
     fn signal(&mut self, number: i32, reach: Reach) {
         let Some(signal) = Signal::from_named_raw(number) else { return };
+        if let Some(heartbeats) = &mut self.heartbeats
+            && [Signal::STOP, Signal::CONT].contains(&signal)
+        {
+            heartbeats.suspend(signal == Signal::STOP);
+        }
         if reach == Reach::Groups && signal != Signal::CONT {
             self.writer.publish_job(JobState::Ending);
         }
@@ -213,7 +228,8 @@ impl Job {
     /// When something is to be done if nothing happens before.
     pub fn due(&self) -> Option<Instant> {
         let of_delivery = self.delivery.filter(|_| self.ranks.values().any(NodeRank::has_ended));
-        of_delivery.into_iter().chain(self.logs.due()).min()
+        let of_heartbeats = self.heartbeats.as_ref().map(Heartbeats::due);
+        of_delivery.into_iter().chain(self.logs.due()).chain(of_heartbeats).min()
     }
 
     /// A turn begins.
@@ -258,7 +274,7 @@ impl Job {
     }
 
     /// What a process of a rank reports, for the launcher.
-    fn member(&self, number: usize, event: life::Event) -> Option<Event> {
+    pub(super) fn member(&self, number: usize, event: life::Event) -> Option<Event> {
         let life = self.ranks.get(&number)?.life;
         relay::to_frame(life, event).map(Event::Say)
     }

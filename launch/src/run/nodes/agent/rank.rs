@@ -56,9 +56,6 @@ impl NodeRank {
         mut env: RankEnv,
     ) -> Result<NodeRank, Failure> {
         let number = index(life);
-        let program = job.programs.get(&app);
-        let unknown = || Failure::new(format!("program {app} of rank {number} is not known"));
-        let program = program.ok_or_else(unknown)?;
         env.set("TAFFRAIL_JOB", &job.about.name);
         env.set(left_behind::NODE, left_behind::node_value(&job.about.name, job.about.node));
         env.set(variable::INCARNATION, life.incarnation.0);
@@ -76,13 +73,20 @@ impl NodeRank {
             let near: Vec<String> = near.iter().map(usize::to_string).collect();
             env.set(variable::NEAR, near.join(","));
         }
+        if let Some(heartbeats) = &mut job.heartbeats {
+            heartbeats.env(number, &mut env)?;
+        }
+        let program = job.programs.get(&app);
+        let unknown = || Failure::new(format!("program {app} of rank {number} is not known"));
+        let program = program.ok_or_else(unknown)?;
+        let cpu = job.bound.cpu(number, of_node.len())?;
         let start = Start {
             rank: number,
             ranks: job.about.ranks,
             local: (of_node.iter().position(|rank| *rank == number).unwrap_or(0), of_node.len()),
             app: &program.app,
             pmix: program.pmix,
-            cpu: None,
+            cpu,
             from: Environment::Sent {
                 variables: &program.variables,
                 directory: &program.directory,

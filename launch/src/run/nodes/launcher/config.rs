@@ -2,15 +2,21 @@
 
 use crate::run::nodes::options::Plan;
 use crate::run::ranks::is_of_launcher;
-use crate::run::{App, Args, Failure, job_name, pmix};
+use crate::run::{App, Args, Bind, Failure, job_name, pmix};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
 use taffrail_agent::Secret;
 use taffrail_agent::launcher::Config;
-use taffrail_agent::wire::{Logging, Program};
+use taffrail_agent::wire::{Binding, Logging, Program, RankCare};
 
 /// Output that each node may have under way.
 const OUTPUT_WINDOW: u32 = 256 * 1024;
+
+/// At least one: 0 stands for never.
+fn in_ms(time: Duration) -> u32 {
+    u32::try_from(time.as_millis()).unwrap_or(u32::MAX).max(1)
+}
 
 /// The job that the command line asks for, with a name and a secret of its own.
 pub fn config(args: &Args, plan: &Plan, logging: Option<Logging>) -> Result<Config, Failure> {
@@ -48,5 +54,13 @@ pub fn config(args: &Args, plan: &Plan, logging: Option<Logging>) -> Result<Conf
         terms: plan.terms,
         start_timeout: plan.start_timeout,
         output_window: OUTPUT_WINDOW,
+        care: RankCare {
+            heartbeat_ms: args.failures.heartbeat().map_or(0, in_ms),
+            binding: match args.bind {
+                None => Binding::Auto,
+                Some(Bind::Core) => Binding::Core,
+                Some(Bind::None) => Binding::None,
+            },
+        },
     })
 }

@@ -78,10 +78,10 @@ impl Case {
         case
     }
 
-    /// The same job over several nodes, as far as there is that yet: neither causal logging nor heartbeats.
+    /// The same job over several nodes, as far as there is that yet: no causal logging.
     pub fn over_nodes(mut self) -> Case {
         let mut random = fastrand::Rng::with_seed(!self.seed);
-        (self.causal, self.heartbeat) = (false, false);
+        self.causal = false;
         // Pairs stay together.
         let nodes = random.u32(2..=4);
         let most = (self.ranks.div_ceil(nodes) + 1) & !1;
