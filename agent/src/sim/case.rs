@@ -1,6 +1,10 @@
 //! What a seed means: the job, the clocks, the faults.
 
+use crate::Secret;
+use crate::hosts;
+use crate::launcher::Config;
 use crate::lease::Terms;
+use crate::wire::{Durability, EventKind, Logging, RankCare};
 use fastrand::Rng;
 use std::time::Duration;
 
@@ -99,6 +103,38 @@ pub struct Case {
 }
 
 impl Case {
+    /// The job of a launcher.
+    pub fn config(&self) -> Config {
+        let host = |(number, slots): (usize, &u32)| hosts::Host {
+            name: format!("n{number}"),
+            slots: *slots,
+        };
+        let hosts = hosts::Hosts(self.hosts.iter().enumerate().map(host).collect());
+        let ranks = self.ranks as usize;
+        let placed = crate::place::initial(&hosts, ranks, false).expect("enough slots");
+        Config {
+            sets: self.sets.then(|| crate::sets::by_node(&placed)),
+            logging: self.logs.then(|| Logging {
+                events: EventKind::Nondeterministic,
+                durability: if self.copies { Durability::Copies(2) } else { Durability::Process },
+                memory: 0,
+                sets: (0..self.ranks).collect(),
+            }),
+            hosts,
+            ranks,
+            oversubscribe: false,
+            programs: Vec::new(),
+            apps: Vec::new(),
+            job: "job".into(),
+            secret: Secret([7; 32]),
+            network: String::new(),
+            terms: terms(),
+            start_timeout: Duration::from_micros(2 * LEASE),
+            output_window: 4096,
+            care: RankCare::default(),
+        }
+    }
+
     pub fn new(seed: u64) -> Case {
         let mut rng = Rng::with_seed(seed);
         let hosts: Vec<u32> = (0..rng.usize(2..=5)).map(|_| rng.u32(1..=3)).collect();

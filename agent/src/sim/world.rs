@@ -1,19 +1,15 @@
 //! The world: real time, what happens in it, and both ends.
 
-use super::case::{self, Case, Fault, LEASE};
+use super::case::{Case, Fault, LEASE};
 use super::channel::Arrival;
 use super::ended::Ended;
 use super::node::Host;
 use crate::agent::{self, Agent};
-use crate::hosts;
-use crate::launcher::{self, Config, Launcher};
-use crate::wire::{
-    Direction, Durability, End, EventKind, Frame, Hello, LeftBehind, Logging, RankCare,
-};
-use crate::{NodeId, RankIncarnation, Secret};
+use crate::launcher::{self, Launcher};
+use crate::wire::{Direction, End, Frame, Hello, LeftBehind};
+use crate::{NodeId, RankIncarnation};
 use fastrand::Rng;
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Duration;
 
 /// A job takes no more steps than this.
 const STEPS_MAX: u32 = 20_000;
@@ -86,34 +82,8 @@ pub struct World {
 
 impl World {
     pub fn new(case: &Case) -> World {
-        let host = |(number, slots): (usize, &u32)| hosts::Host {
-            name: format!("n{number}"),
-            slots: *slots,
-        };
-        let hosts = hosts::Hosts(case.hosts.iter().enumerate().map(host).collect());
-        let ranks = case.ranks as usize;
-        let placed = crate::place::initial(&hosts, ranks, false).expect("enough slots");
-        let config = Config {
-            sets: case.sets.then(|| crate::sets::by_node(&placed)),
-            logging: case.logs.then(|| Logging {
-                events: EventKind::Nondeterministic,
-                durability: if case.copies { Durability::Copies(2) } else { Durability::Process },
-                memory: 0,
-                sets: (0..case.ranks).collect(),
-            }),
-            hosts,
-            ranks,
-            oversubscribe: false,
-            programs: Vec::new(),
-            apps: Vec::new(),
-            job: "job".into(),
-            secret: Secret([7; 32]),
-            network: String::new(),
-            terms: case::terms(),
-            start_timeout: Duration::from_micros(2 * LEASE),
-            output_window: 4096,
-            care: RankCare::default(),
-        };
+        let config = case.config();
+        let ranks = config.ranks;
         World {
             rng: Rng::with_seed(case.seed ^ 0x5eed),
             now: 0,

@@ -4,6 +4,7 @@ use super::starter::is_this_host;
 use crate::log::note;
 use std::ffi::OsString;
 use std::process::Command;
+use taffrail::environment;
 use taffrail_agent::hosts::{Host, Hosts};
 
 /// The options of `srun` for the agent of one host. Its output is passed on as it comes; a rank that ends is the agent's
@@ -30,7 +31,7 @@ pub struct Allocation {
 impl Allocation {
     /// That of this process, if there is one and its hosts are known. Where they are not, a line says so.
     pub fn of_this_process() -> Option<Allocation> {
-        let variable = |name| std::env::var(name).ok().filter(|text| !text.is_empty());
+        let variable = |name| environment::value(name).filter(|text| !text.is_empty());
         let job = variable("SLURM_JOB_ID")?;
         let list = variable("SLURM_JOB_NODELIST")?;
         let slots =
