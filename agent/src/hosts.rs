@@ -1,6 +1,6 @@
 //! The hosts of a job, as users name them: `--hosts` and the files of `--hostfile`. `docs/spec/agent.md`, section 7.
 
-use crate::{NODES_MAX, RANKS_MAX};
+use crate::{NODES_MAX, NodeId, RANKS_MAX};
 use std::str::FromStr;
 
 /// A host, and how many ranks it has room for.
@@ -94,6 +94,24 @@ impl Hosts {
             true => Err(HostsProblem::None.at(None)),
             false => Ok(hosts),
         }
+    }
+
+    /// With this host as the last one, wherever it was before.
+    ///
+    /// # Errors
+    /// They are too many.
+    pub fn with_last(mut self, last: Host) -> Result<Hosts, HostsError> {
+        let known = self.0.iter().position(|host| host.name == last.name);
+        let slots = known.map_or(0, |at| self.0.remove(at).slots);
+        let last = Host { slots: last.slots.max(slots), ..last };
+        self.add(last).map_err(|problem| problem.at(None))?;
+        Ok(self)
+    }
+
+    /// Those on which ranks begin: all but the reliable one.
+    pub fn of_ranks(&self, reliable: Option<NodeId>) -> Hosts {
+        let others = (0..).zip(&self.0).filter(|(node, _)| Some(*node) != reliable);
+        Hosts(others.map(|(_, host)| host.clone()).collect())
     }
 
     /// How many ranks all hosts have room for.

@@ -31,6 +31,8 @@ use std::time::Duration;
 pub struct Config {
     /// Where it may run.
     pub hosts: Hosts,
+    /// The last of them, if no rank is to begin on it, and the events of all others are to be copied there.
+    pub reliable: Option<NodeId>,
     /// How many ranks it has.
     pub ranks: usize,
     /// More ranks than slots are allowed.
@@ -205,7 +207,8 @@ impl Launcher {
     /// # Errors
     /// There are more ranks than slots.
     pub fn new(config: Config) -> Result<Launcher, Oversubscribed> {
-        let placed = place::initial(&config.hosts, config.ranks, config.oversubscribe)?;
+        let of_ranks = config.hosts.of_ranks(config.reliable);
+        let placed = place::initial(&of_ranks, config.ranks, config.oversubscribe)?;
         Ok(Launcher {
             now: Duration::ZERO,
             nodes: config.hosts.0.iter().map(Node::new).collect(),

@@ -57,6 +57,8 @@ mod in_tests {
         NotPlacedAnew,
         /// A rank whose log is on a node that cannot be reached is started elsewhere, without it.
         RestartedWithoutLog,
+        /// The reliable host is as good as any other.
+        ReliablePassedOver,
         /// The launcher waits for what a lost node was asked for.
         LostAnswerAwaited,
         /// An agent says that events are copied when it is asked to copy them.

@@ -138,18 +138,15 @@ impl Launcher {
         self.report(Report::Copying { node: home, to });
     }
 
-    /// A host without ranks before one that has some, in the order behind this node.
+    /// The reliable host, else one without ranks before one that has some, in the order behind this node.
     fn successor(&mut self, home: NodeId) -> Choice {
         let nodes = self.nodes.len() as NodeId;
+        let avoid = &self.nodes[usize::from(home)].copy.avoid;
         let others = (1..nodes).map(|behind| (home + behind) % nodes);
-        let (mut order, mut used) = (Vec::new(), Vec::new());
-        for node in others.filter(|node| !self.nodes[usize::from(home)].copy.avoid.contains(node)) {
-            match self.ranks.iter().any(|rank| rank.node() == node) {
-                true => used.push(node),
-                false => order.push(node),
-            }
-        }
-        order.append(&mut used);
+        let mut order: Vec<NodeId> = others.filter(|node| !avoid.contains(node)).collect();
+        let has_ranks = |node| self.ranks.iter().any(|rank| rank.node() == node);
+        let is_other = |node| self.config.reliable != Some(node) || mutant!(ReliablePassedOver);
+        order.sort_by_key(|node| (is_other(*node), has_ranks(*node)));
         for node in order {
             match &self.nodes[usize::from(node)] {
                 of if of.is_up() && of.store.is_some() => return Choice::Node(node),

@@ -149,7 +149,8 @@ impl Launcher {
         let refused = [0; 5];
         let copy = self.holder(node).map(|(node, _)| node);
         self.report(Report::NodeEnded { node, why: why.to_owned(), lost, refused, copy });
-        let was_named = self.ranks.iter().any(|rank| rank.last == node);
+        let was_named =
+            self.ranks.iter().any(|rank| rank.last == node) || self.config.reliable == Some(node);
         if matches!(before, NodeState::Starting { .. }) && !self.begun && was_named {
             let name = &self.nodes[number].name;
             self.fail(format!("host {name} did not come up: {why}"));

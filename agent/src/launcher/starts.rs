@@ -80,7 +80,8 @@ impl Launcher {
     pub(super) fn begin(&mut self) {
         for node in 0..self.nodes.len() as NodeId {
             let has_ranks = self.ranks.iter().any(|rank| rank.last == node);
-            if has_ranks && self.nodes[usize::from(node)].state == NodeState::Idle {
+            let is_needed = has_ranks || self.config.reliable == Some(node);
+            if is_needed && self.nodes[usize::from(node)].state == NodeState::Idle {
                 self.start_agent(node);
             }
         }

@@ -9,6 +9,7 @@ fn config(hosts: &str, ranks: usize) -> Config {
     let program = Program { arguments: vec![b"a.out".to_vec()], ..Program::default() };
     Config {
         hosts: hosts.parse().unwrap(),
+        reliable: None,
         ranks,
         oversubscribe: false,
         sets: None,

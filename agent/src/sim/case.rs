@@ -1,10 +1,10 @@
 //! What a seed means: the job, the clocks, the faults.
 
-use crate::Secret;
 use crate::hosts;
 use crate::launcher::Config;
 use crate::lease::Terms;
 use crate::wire::{Durability, EventKind, Logging, RankCare};
+use crate::{NodeId, Secret};
 use fastrand::Rng;
 use std::time::Duration;
 
@@ -95,6 +95,8 @@ pub struct Case {
     pub logs: bool,
     /// The events of a node's ranks are copied to another node, too.
     pub copies: bool,
+    /// The last host has no faults and no ranks at first, and keeps all copies.
+    pub reliable: bool,
     pub launcher: Clock,
     pub clocks: Vec<Clock>,
     pub faults: Vec<Fault>,
@@ -111,7 +113,9 @@ impl Case {
         };
         let hosts = hosts::Hosts(self.hosts.iter().enumerate().map(host).collect());
         let ranks = self.ranks as usize;
-        let placed = crate::place::initial(&hosts, ranks, false).expect("enough slots");
+        let reliable = self.reliable.then(|| hosts.0.len() as NodeId - 1);
+        let placed = crate::place::initial(&hosts.of_ranks(reliable), ranks, false);
+        let placed = placed.expect("enough slots");
         Config {
             sets: self.sets.then(|| crate::sets::by_node(&placed)),
             logging: self.logs.then(|| Logging {
@@ -121,6 +125,7 @@ impl Case {
                 sets: (0..self.ranks).collect(),
             }),
             hosts,
+            reliable,
             ranks,
             oversubscribe: false,
             programs: Vec::new(),
@@ -137,7 +142,7 @@ impl Case {
 
     pub fn new(seed: u64) -> Case {
         let mut rng = Rng::with_seed(seed);
-        let hosts: Vec<u32> = (0..rng.usize(2..=5)).map(|_| rng.u32(1..=3)).collect();
+        let mut hosts: Vec<u32> = (0..rng.usize(2..=5)).map(|_| rng.u32(1..=3)).collect();
         let slots: u32 = hosts.iter().sum();
         let ranks = rng.u32(2..=slots.min(7));
         let node = hosts.len();
@@ -153,18 +158,20 @@ impl Case {
         // Drawn apart, so that seeds keep what else they mean.
         let mut apart = Rng::with_seed(!seed);
         let (logs, copies) = (apart.u8(..) < 128, apart.u8(..) < 192);
-        Case {
-            seed,
-            ranks,
-            logs,
-            copies,
-            sets: rng.u8(..) < 64,
-            launcher: Clock::new(&mut rng),
-            clocks: hosts.iter().map(|_| Clock::new(&mut rng)).collect(),
-            hosts,
-            faults,
-            delay: *rng.choice(&[100, 5_000, LEASE / 25]).unwrap_or(&100),
+        let sets = rng.u8(..) < 64;
+        let launcher = Clock::new(&mut rng);
+        let mut clocks: Vec<Clock> = hosts.iter().map(|_| Clock::new(&mut rng)).collect();
+        let delay = *rng.choice(&[100, 5_000, LEASE / 25]).unwrap_or(&100);
+        let reliable = logs && copies && apart.bool();
+        if reliable {
+            // All others may be lost at once.
+            let at = apart.u64(0..2 * FAULTS_UNTIL);
+            let crash = |node| Fault { at: at + node as u64, node, what: What::Crash };
+            faults.extend((0..node).map(crash).filter(|_| apart.u8(..) < 224));
+            hosts.push(apart.u32(1..=3));
+            clocks.push(Clock::new(&mut apart));
         }
+        Case { seed, ranks, logs, copies, reliable, sets, launcher, clocks, hosts, faults, delay }
     }
 }
 

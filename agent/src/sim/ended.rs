@@ -11,6 +11,8 @@ pub struct Ended {
     pub moved: u32,
     pub recovered: u32,
     pub from_copies: u32,
+    /// Jobs that have finished, of which only the reliable host was left.
+    pub alone: u32,
     pub steps: u32,
 }
 
@@ -24,6 +26,7 @@ impl Ended {
         self.moved += other.moved;
         self.recovered += other.recovered;
         self.from_copies += other.from_copies;
+        self.alone += other.alone;
         self.steps += other.steps;
     }
 }

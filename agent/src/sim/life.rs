@@ -18,6 +18,9 @@ impl World {
                 self.finished[life.rank as usize] = true;
                 if self.finished.iter().all(|finished| *finished) {
                     self.ended.finished = 1;
+                    let others = &self.hosts[..self.hosts.len() - 1];
+                    let is_alone = self.case.reliable && others.iter().all(|host| host.crashed);
+                    self.ended.alone = is_alone.into();
                     return Ok(vec![Event::Finish]);
                 }
                 Ok(Vec::new())
@@ -49,6 +52,16 @@ impl World {
             Report::Failed { .. } => {
                 self.ended.failed = 1;
                 Ok(vec![Event::Finish])
+            }
+            Report::Copying { node, to } => {
+                let reliable = self.hosts.len() - 1;
+                let right = usize::from(node) == reliable || to.map(usize::from) == Some(reliable);
+                match self.case.reliable && !right && self.hosts[reliable].agent.is_some() {
+                    true if !self.launcher_was_paused => {
+                        Err(format!("reliable: the events of node {node} are copied to {to:?}"))
+                    }
+                    _ => Ok(Vec::new()),
+                }
             }
             Report::Stuck { waiting, gone } => Err(format!("rank {waiting} waits for {gone}")),
             Report::Done => {

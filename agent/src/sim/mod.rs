@@ -89,6 +89,7 @@ fn two_incarnations_of_a_rank_never_both_act() {
     assert!(share(all.fenced, seeds) > 20, "agents lose their leases: {all:?}");
     assert!(all.recovered > 100, "logs are handed over: {all:?}");
     assert!(all.from_copies > 100, "copies of lost nodes are used: {all:?}");
+    assert!(all.alone > 20, "jobs finish on the reliable host alone: {all:?}");
     assert!(share(all.moved, seeds) > 20, "ranks start on other nodes: {all:?}");
 }
 
@@ -138,5 +139,6 @@ mod mutants {
         copied_when_ordered: CopiedWhenOrdered,
         former_copy_counts: FormerCopyCounts,
         arrivals_not_copied: ArrivalsNotCopied,
+        reliable_passed_over: ReliablePassedOver,
     }
 }

@@ -179,6 +179,33 @@ fn a_spare_keeps_the_copies_and_gets_the_ranks() {
     assert!(!ended.err.contains("is not survived any more"), "{}", ended.err);
 }
 
+/// All nodes with ranks are killed at once (MPICH-V2: any number of any).
+#[test]
+fn all_but_the_reliable_host_are_killed() {
+    LazyLock::force(&PEACE);
+    let (job, started) = (application("a:2,b:2", &["--reliable", "c"], 0), Instant::now());
+    let child = job.begin();
+    some_time();
+    job.signal_node("a", "KILL");
+    job.signal_node("b", "KILL");
+    let ended = job.end(child, started);
+    let begins = "those of all lost nodes on c, which has a copy of their events";
+    assert_right(&ended, &[begins, "ranks 0-1 restart on node c", "ranks 2-3 restart on node c"]);
+}
+
+/// Then the others have each other's copies.
+#[test]
+fn the_reliable_host_is_killed_first() {
+    LazyLock::force(&PEACE);
+    let (job, started) = (application("a:2,b:2", &["--reliable", "c"], 0), Instant::now());
+    let child = job.begin();
+    job.signal_node("c", "KILL");
+    std::thread::sleep(Duration::from_secs(4));
+    job.signal_node("b", "KILL");
+    let ended = job.end(child, started);
+    assert_right(&ended, &["the reliable host c is lost", "restart on node a"]);
+}
+
 /// Everything of a node stands still for longer than its lease: its ranks restart elsewhere, and what wakes up is refused and
 /// ended.
 #[test]

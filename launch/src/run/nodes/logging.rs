@@ -17,7 +17,8 @@ use taffrail_agent::{NodeId, place, sets};
 /// Options contradict each other, or do not go with the hosts.
 pub fn plan(args: &Args, nodes: &options::Plan) -> Result<(Plan, Option<Logging>), Failure> {
     let ranks = args.ranks as usize;
-    let placed = place::initial(&nodes.hosts, ranks, nodes.oversubscribe);
+    let of_ranks = nodes.hosts.of_ranks(nodes.reliable);
+    let placed = place::initial(&of_ranks, ranks, nodes.oversubscribe);
     let placed = placed.map_err(|e| Failure { status: 2, why: e.to_string() })?;
     let names: Vec<String> = nodes.hosts.0.iter().map(|host| host.name.clone()).collect();
     let has_others = names.len() > 1;
@@ -26,14 +27,26 @@ pub fn plan(args: &Args, nodes: &options::Plan) -> Result<(Plan, Option<Logging>
     let logged = failures.logging.as_ref();
     let logging = logged.map(|logged| to_wire(logged, &placed, &names)).transpose()?;
     if let Some(logging) = &logging {
-        crate::log::note(promise(copies_elsewhere(logging), has_others));
+        let copies = copies_elsewhere(logging);
+        let reliable = nodes.reliable.map(|node| names[usize::from(node)].as_str());
+        if reliable.is_some() && !copies {
+            let why = "--reliable keeps copies of events: expected --durability node with --copies 2 or more";
+            return Err(Failure { status: 2, why: why.to_owned() });
+        }
+        crate::log::note(&promise(copies, has_others, reliable));
     }
     Ok((failures, logging))
 }
 
 /// What is survived (*defaults-cover-the-promise*).
-fn promise(copies: bool, has_others: bool) -> &'static str {
-    match (copies, has_others) {
+fn promise(copies: bool, has_others: bool, reliable: Option<&str>) -> String {
+    if let Some(host) = reliable {
+        return format!(
+            "killed ranks are restarted, and those of all lost nodes on {host}, which has a copy of their events; after a \
+             checkpoint of theirs the loss of their node is not survived"
+        );
+    }
+    let said = match (copies, has_others) {
         (true, true) => {
             "killed ranks are restarted, and those of a lost node on another one, which has a copy of their events; after a \
              checkpoint of theirs the loss of their node is not survived"
@@ -45,7 +58,8 @@ fn promise(copies: bool, has_others: bool) -> &'static str {
         (_, false) => {
             "killed ranks are restarted; the loss of the node is not survived: there is no other one"
         }
-    }
+    };
+    said.to_owned()
 }
 
 /// What agents learn of it.

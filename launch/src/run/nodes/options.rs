@@ -6,7 +6,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 use taffrail::units::parse_duration;
-use taffrail_agent::hosts::Hosts;
+use taffrail_agent::NodeId;
+use taffrail_agent::hosts::{Host, Hosts};
 use taffrail_agent::lease::Terms;
 use taffrail_tcp::Interface;
 
@@ -38,6 +39,9 @@ pub struct NodeOptions {
     /// 'ip netns exec {host}'
     #[arg(long, value_name = "COMMAND")]
     rsh_agent: Option<String>,
+    /// Copy the events of all others to this host, on which no rank begins: all others may be lost at once
+    #[arg(long, value_name = "HOST")]
+    reliable: Option<Host>,
     /// How agents are started without --rsh-agent [default: srun on hosts of an allocation of Slurm, else ssh]
     #[arg(long, value_name = "HOW", value_enum)]
     launcher: Option<Starting>,
@@ -69,6 +73,8 @@ enum Starting {
 /// What follows from the options.
 pub struct Plan {
     pub hosts: Hosts,
+    /// The last of them, if it is to keep the copies of all others.
+    pub reliable: Option<NodeId>,
     pub oversubscribe: bool,
     pub network: String,
     /// The words of the command that reaches a host, if it is not ssh.
@@ -123,7 +129,7 @@ impl NodeOptions {
         let others = NodeOptions { hosts, hostfile, launcher, allocation, ..self.clone() };
         match others != NodeOptions::default() && !is_over_nodes {
             true => Err(usage(
-                "--oversubscribe, --network, --rsh-agent, --launch-agent, --start-timeout and --lease need --hosts, \
+                "--oversubscribe, --network, --reliable, --rsh-agent, --launch-agent, --start-timeout and --lease need --hosts, \
                  --hostfile or an allocation of Slurm with other hosts",
             )),
             false => Ok(()),
@@ -140,6 +146,13 @@ impl NodeOptions {
             return Err(usage(&format!("{what} does not go with --hosts and --hostfile yet")));
         }
         let hosts = self.hosts()?;
+        let reliable = self.reliable.as_ref().map(|_| (hosts.0.len() - 1) as NodeId);
+        if reliable.is_some() && !args.logs() {
+            return Err(usage("--reliable keeps copies of events: expected --logging pessimistic"));
+        }
+        if reliable == Some(0) {
+            return Err(usage("--reliable: expected other hosts, on which ranks run"));
+        }
         let rsh_agent = self.rsh_agent.as_deref().map(words).transpose()?;
         let launch_agent = match &self.launch_agent {
             Some(path) => path.clone(),
@@ -154,6 +167,7 @@ impl NodeOptions {
         let turns = hosts.0.len().div_ceil(AT_ONCE) as u32;
         Ok(Plan {
             hosts,
+            reliable,
             oversubscribe: self.oversubscribe,
             network: self.network.as_ref().map(Interface::to_string).unwrap_or_default(),
             rsh_agent,
@@ -172,7 +186,16 @@ impl NodeOptions {
         Ok(self.hosts()?.0.len() > 1)
     }
 
+    /// Hosts as they were named, with the reliable one behind the others.
     fn hosts(&self) -> Result<Hosts, Failure> {
+        let hosts = self.named_hosts()?;
+        match self.reliable.clone() {
+            Some(host) => hosts.with_last(host).map_err(|e| usage(&format!("--reliable: {e}"))),
+            None => Ok(hosts),
+        }
+    }
+
+    fn named_hosts(&self) -> Result<Hosts, Failure> {
         let Some(path) = &self.hostfile else { return Ok(self.hosts.clone().unwrap_or_default()) };
         let of_file = |why: String| usage(&format!("--hostfile {}: {why}", path.display()));
         let text = std::fs::read_to_string(path).map_err(|e| of_file(e.to_string()))?;
@@ -214,6 +237,13 @@ mod tests {
         assert_eq!(both.hosts.to_string(), "a:2, b:2");
         assert_eq!((both.network.as_str(), both.rsh_agent), ("10.0.0.0/8", None));
         assert_eq!((both.terms.lease, both.start_timeout), (Duration::from_secs(2), START));
+        let line = "--logging pessimistic --hosts a:2,c:4,b:2 --reliable c";
+        let reliable = plan(line).unwrap();
+        assert_eq!(
+            (reliable.hosts.to_string().as_str(), reliable.reliable),
+            ("a:2, b:2, c:4", Some(2))
+        );
+        assert_eq!(reliable.hosts.of_ranks(reliable.reliable).to_string(), "a:2, b:2");
         let many: Vec<String> = (0..33).map(|host| format!("h{host}")).collect();
         assert_eq!(plan(&format!("--hosts {}", many.join(","))).unwrap().start_timeout, 2 * START);
     }
@@ -223,6 +253,9 @@ mod tests {
         for (line, why) in [
             ("--oversubscribe", "need --hosts"),
             ("--network eth0", "need --hosts"),
+            ("--hosts a --reliable b", "expected --logging pessimistic"),
+            ("--hosts a --reliable a --logging pessimistic", "expected other hosts"),
+            ("--reliable a", "need --hosts"),
             ("--hosts a --launcher fork", "leave out --hosts"),
             ("--launcher srun", "expected an allocation of Slurm"),
             ("--hosts a --launcher rsh", "[possible values: ssh, srun, fork]"),

@@ -188,6 +188,7 @@ mod tests {
     fn words(host: &str, rsh_agent: Option<&str>) -> String {
         let plan = Plan {
             hosts: Hosts::default(),
+            reliable: None,
             oversubscribe: false,
             network: String::new(),
             rsh_agent: rsh_agent.and_then(shlex::split),

@@ -40,6 +40,7 @@ pub fn config(args: &Args, plan: &Plan, logging: Option<Logging>) -> Result<Conf
     };
     Ok(Config {
         hosts: plan.hosts.clone(),
+        reliable: plan.reliable,
         ranks: args.ranks as usize,
         oversubscribe: plan.oversubscribe,
         sets: logging

@@ -31,6 +31,7 @@ impl Job<'_> {
             Report::NodeCut { node, why, ranks, .. } => return self.lost(node, &why, &ranks, None),
             Report::NodeEnded { node, why, lost, refused, copy } => {
                 self.say_refused(node, refused);
+                self.say_reliable(node, &why);
                 return self.lost(node, &why, &lost, copy);
             }
             Report::Copying { node, to: Some(to) } => {
@@ -112,6 +113,16 @@ impl Job<'_> {
                 let trouble = Event::Trouble { status, why };
                 vec![trouble, ended(life::End::Exited(status.into()))]
             }
+        }
+    }
+
+    /// The host with all copies is lost.
+    fn say_reliable(&self, node: NodeId, why: &str) {
+        if self.plan.reliable == Some(node) && !self.life.is_ending() && self.finishing.is_none() {
+            crate::log::note(&format!(
+                "the reliable host {} is lost ({why}): events are copied to other nodes from now on",
+                self.names[usize::from(node)]
+            ));
         }
     }
 
