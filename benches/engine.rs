@@ -28,6 +28,7 @@ fn pair<P: Policy>(policy: impl Fn(u32, usize) -> P) -> Pair<P> {
             eager_max: piece,
             way: None,
             unexpected: 1 << 20,
+            unexpected_max: usize::MAX,
         };
         let policy = policy(fabric.me().0, fabric.segment_len());
         Engine::new(fabric, policy, 2, sizes, Clock::new(Instant::now))

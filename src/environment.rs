@@ -73,6 +73,11 @@ pub const VARIABLES: &[Variable] = &[
         "When more bytes of one sender wait for receives, it asks before it sends. Unset: 64M.",
     ),
     endpoint(
+        "TAFFRAIL_UNEXPECTED_MAX",
+        "Memory that messages may take which wait for receives: senders wait before there are more. Unset: a quarter \
+         of the memory, divided by the processes of the node.",
+    ),
+    endpoint(
         "TAFFRAIL_SPIN",
         "Idle polls before a wait gives the processor away. Unset: many if there is a processor for each \
          process, else few.",

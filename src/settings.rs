@@ -17,6 +17,9 @@ pub struct Settings {
     /// `TAFFRAIL_UNEXPECTED`: when more bytes of one sender wait for receives, it is asked to
     /// announce its messages instead of sending them.
     pub unexpected: usize,
+    /// `TAFFRAIL_UNEXPECTED_MAX`: bytes of memory that messages may take here which nobody has received. Peers that
+    /// send more wait until some are received. Unset: a quarter of the memory of the node, divided by its ranks.
+    pub unexpected_max: Option<usize>,
     /// `TAFFRAIL_PIECE`: longer messages are sent in pieces of this many bytes. Unset: what is best
     /// for the transport.
     pub piece: Option<usize>,
@@ -41,6 +44,7 @@ impl Default for Settings {
             eager_max: 64 * 1024,
             outbox: 16 << 20,
             unexpected: 64 << 20,
+            unexpected_max: None,
             piece: None,
             spin: None,
             patience: Duration::from_secs(30),
@@ -81,6 +85,8 @@ impl Settings {
         if let Some(n) = size("TAFFRAIL_UNEXPECTED", 0..=1 << 50)? {
             settings.unexpected = n as usize;
         }
+        let most = size("TAFFRAIL_UNEXPECTED_MAX", 0..=1 << 50)?;
+        settings.unexpected_max = most.map(|n| n as usize);
         if let Some(n) = size("TAFFRAIL_PIECE", 0..=1 << 20)? {
             settings.piece = Some((n as usize).max(256));
         }
@@ -131,6 +137,7 @@ mod tests {
         assert_eq!(with("TAFFRAIL_OUTBOX", "4m").unwrap().outbox, 4 << 20);
         assert_eq!(with("TAFFRAIL_EAGER_MAX", "8192").unwrap().eager_max, 8192);
         assert_eq!(with("TAFFRAIL_EAGER_MAX", "512KiB").unwrap().eager_max, 512 << 10);
+        assert_eq!(with("TAFFRAIL_UNEXPECTED_MAX", "1g").unwrap().unexpected_max, Some(1 << 30));
         assert_eq!(with("TAFFRAIL_CONNECT_TIMEOUT", "7").unwrap().patience.as_secs(), 7);
         assert_eq!(with("TAFFRAIL_CONNECT_TIMEOUT", "2m").unwrap().patience.as_secs(), 120);
         assert_eq!(with("TAFFRAIL_SPIN", "0").unwrap().spin, Some(0));

@@ -34,7 +34,8 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         if payload.len() > limit {
             return Err(Error::TooLong { got: payload.len(), limit });
         }
-        if self.core.peers[to as usize].has_backlog() {
+        let peer = &self.core.peers[to as usize];
+        if peer.has_backlog() || peer.is_stopped() {
             return Ok(false);
         }
         let frame = Frame::Active { handler, header };
@@ -50,8 +51,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     pub fn next_active(&mut self) -> Option<(Rank, u16, u64, Vec<u8>)> {
         let Active { from, handler, header, entry } = self.core.active.pop_front()?;
         let payload = self.core.unexpected.take(entry);
-        self.core.peers[from as usize].buffered_bytes -=
-            payload.len() + super::core::MESSAGE_OVERHEAD;
+        self.core.shrink_unreceived(from, 0, payload.len() + super::core::MESSAGE_OVERHEAD);
         Some((from, handler, header, payload))
     }
 }

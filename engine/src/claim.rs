@@ -115,11 +115,11 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let Some((env, found)) = self.core.matcher.take_message(id) else { return };
         match found {
             Unexpected::Rts(rts) => {
-                self.core.peers[env.source as usize].buffered_bytes -= MESSAGE_OVERHEAD;
+                self.core.shrink_unreceived(env.source, 0, MESSAGE_OVERHEAD);
                 self.core.deferred.acknowledge(env.source, rts.name);
             }
             Unexpected::Loan(offer) => {
-                self.core.peers[env.source as usize].buffered_bytes -= MESSAGE_OVERHEAD;
+                self.core.shrink_unreceived(env.source, 0, MESSAGE_OVERHEAD);
                 self.tx().give_back(env.source, offer.loan);
             }
             // Received to nowhere: of some the rest is still to come.

@@ -12,10 +12,11 @@ mod loss;
 mod rest;
 pub(crate) mod state;
 mod suspension;
+mod unreceived;
 
 pub(crate) use crate::error::broken;
+pub(crate) use crate::flow::MESSAGE_OVERHEAD;
 pub(crate) use crate::peer::MAX_ANSWERS;
-pub(crate) use crate::unexpected::MESSAGE_OVERHEAD;
 pub(crate) use deferred::Deferred;
 pub use state::{Active, Core, Departures, Unexpected};
 
@@ -80,8 +81,10 @@ impl<P: Policy> Core<P> {
                 self.deferred.push(Deferred::OneSided { from, frame, body });
                 Ok(())
             }
-            Frame::Throttle { on } => {
-                self.peers[from as usize].force_rendezvous(on);
+            Frame::Throttle { what } => {
+                if self.peers[from as usize].obey(what) {
+                    self.deferred.push(Deferred::Resumed { rank: from });
+                }
                 Ok(())
             }
             Frame::Restart => by_policy!(self.policy, restart_received(self, from, payload)),
@@ -109,7 +112,7 @@ impl<P: Policy> Core<P> {
     ) -> Result<(), Fault> {
         let entry = self.unexpected.put(payload, 0, payload.len());
         self.active.push_back(Active { from, handler, header, entry });
-        self.peers[from as usize].buffered_bytes += payload.len() + MESSAGE_OVERHEAD;
+        self.grow_unreceived(from, 0, payload.len() + MESSAGE_OVERHEAD);
         self.check_buffer_limit(from)
     }
 

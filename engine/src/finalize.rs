@@ -55,6 +55,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         for (rank, name) in names {
             core.refuse(rank, name);
         }
+        core.lift_stops();
         self.run_deferred();
     }
 
@@ -70,8 +71,13 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let mut peers = under_way
             .map(|(_, slot)| slot.peer)
             .chain(self.tx.backlog())
-            .chain((0..self.size()).filter(|&peer| !self.is_flushed(peer)));
+            .chain((0..self.size()).filter(|&peer| !self.is_flushed(peer) || self.withholds(peer)));
         !peers.any(is_awaited) && (core.deferred.is_empty() || !is_early)
+    }
+
+    /// Whether messages to a peer wait until it takes new ones.
+    pub(crate) fn withholds(&self, peer: Rank) -> bool {
+        self.core.peers[peer as usize].has_withheld()
     }
 
     /// Whether all that was sent to a peer is out of this process's hands, or nobody is there to take it.

@@ -10,6 +10,7 @@ pub mod kind;
 
 pub(crate) use codec::rndv_data;
 
+use crate::CONTEXTS;
 use crate::loan::Offer;
 use crate::memory::{NoMemory, TargetAddr};
 use taffrail_fabric::{Head, RemoteKey};
@@ -21,6 +22,18 @@ pub struct Rts {
     pub(crate) name: u64,
     /// Where its memory is, if it can be read.
     pub(crate) key: Option<RemoteKey>,
+}
+
+/// Which messages a receiver takes that its sender has not begun.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Throttle {
+    /// All.
+    #[default]
+    Off,
+    /// Of those longer than a slot the RTS.
+    Announce,
+    /// None.
+    Stop,
 }
 
 /// How a matched message is called: the fields of its head.
@@ -67,8 +80,8 @@ pub enum Frame {
     PutReq { name: u64, place: TargetAddr, last: bool },
     /// The memory of a get, put or atomic operation is not to be reached.
     NakKey { name: u64, why: NoMemory },
-    /// Announce everything longer than a slot, or not any more.
-    Throttle { on: bool },
+    /// Which messages the sender of this takes from now on.
+    Throttle { what: Throttle },
     /// RESTART1, RESTART2 or COMMITTED (`docs/logging.md`, section 4).
     Restart,
     /// The program of the sender has ended. Its process stays until all programs have, since its log may be needed.
@@ -81,7 +94,31 @@ pub enum Frame {
     Atomic { name: u64, place: TargetAddr, what: u64 },
 }
 
+impl Frame {
+    /// Whether a receiver that takes no message stops this ([`Throttle::Stop`]): a message of the program, or FINALIZE, which
+    /// comes behind all messages.
+    #[inline]
+    pub(crate) fn is_stoppable(&self) -> bool {
+        match self {
+            Frame::Eager { msg }
+            | Frame::EagerSync { msg, .. }
+            | Frame::EagerData { msg, .. }
+            | Frame::EagerFirst { msg, .. }
+            | Frame::Rts { msg, .. }
+            | Frame::Loan { msg, .. } => msg.is_of_program(),
+            Frame::Active { .. } | Frame::Finalize => true,
+            _ => false,
+        }
+    }
+}
+
 impl MsgHead {
+    /// Whether it is a message of the program, and not of the library.
+    #[inline]
+    pub(crate) fn is_of_program(self) -> bool {
+        self.context < CONTEXTS
+    }
+
     /// That of a head.
     #[inline(always)]
     pub(crate) fn of(head: Head) -> Self {

@@ -19,6 +19,7 @@ pub mod claim;
 pub mod core;
 mod departures;
 mod finalize;
+mod flow;
 mod frame;
 mod immediate;
 pub mod keyed_memory;
@@ -71,6 +72,7 @@ pub use send::bytes;
 pub const CONTEXTS: u16 = 0xc000;
 
 use core::Core;
+use flow::UnreceivedLimits;
 use immediate::Immediate;
 use lending::Lending;
 use policy::Policy;
@@ -93,8 +95,10 @@ pub struct Sizes {
     pub eager_max: usize,
     /// How long messages come, where that can be, if it is not left to the costs.
     pub way: Option<RndvPath>,
-    /// Threshold of unexpected bytes of one peer, above which it is sent THROTTLE.
+    /// Threshold of unexpected bytes of one peer, above which it announces long messages.
     pub unexpected: usize,
+    /// Bytes of memory that messages may take here which nobody has received: peers that send more are stopped.
+    pub unexpected_max: usize,
 }
 
 /// The protocols of one rank: messages, matching, one-sided access and, by its policy, message logging.
@@ -128,8 +132,14 @@ unsafe impl<F: Send, P: Send> Send for Engine<F, P> {}
 impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// The engine of a rank in a job of `size`, over a fabric.
     pub fn new(fabric: F, policy: P, size: u32, sizes: Sizes, clock: Clock) -> Self {
+        let limits = UnreceivedLimits {
+            me: fabric.me().0,
+            ranks: size,
+            announce: sizes.unexpected,
+            memory: sizes.unexpected_max,
+        };
         let mut engine = Engine {
-            core: Core::new(policy, size, sizes.unexpected, clock),
+            core: Core::new(policy, size, limits, clock),
             tx: TxState::new(&sizes),
             lending: Lending::default(),
             rma: Rma::default(),

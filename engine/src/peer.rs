@@ -1,12 +1,16 @@
 //! What the engine holds of one peer.
 
-use super::frame::{Frame, MsgHead};
+mod backlog;
+
+use super::flow::Unreceived;
+use super::frame::{Frame, MsgHead, Throttle};
 use super::rendezvous_path::{RndvPath, RndvPaths};
 use super::reply_delay::ReplyDelay;
+use backlog::Backlog;
 use std::collections::VecDeque;
 use std::time::Instant;
 use taffrail_fabric::{Fault, Limits};
-use taffrail_logging::Ticket;
+use taffrail_logging::{Ticket, mutant};
 use taffrail_matching::MessageId;
 
 /// Answers to a peer that it does not take, at most.
@@ -22,6 +26,8 @@ mod hold {
     pub(crate) const EVENTS: u8 = 4;
     /// It was killed, and has not connected again.
     pub(crate) const AWAY: u8 = 8;
+    /// It takes no new message now. Answers leave.
+    pub(crate) const STOPPED: u8 = 16;
 }
 
 /// One peer.
@@ -37,21 +43,14 @@ pub struct Peer {
     inline: u32,
     /// How long its answers take.
     pub reply_delay: ReplyDelay,
-    /// Frames that wait for room or for the gate, in order.
-    queue: VecDeque<Waiting>,
+    /// Frames that wait for room or for the gate, in order, and messages that it has stopped.
+    backlog: Backlog,
     /// Announced messages whose fragments the peer wants.
     pub streams: VecDeque<Stream>,
     /// The message of several fragments that is arriving.
     pub(crate) partial: Option<PartialMessage>,
-    /// Bytes of its messages in the store.
-    pub(crate) unexpected_bytes: usize,
-    /// Bytes of our memory that its messages take which nobody has received.
-    pub(crate) buffered_bytes: usize,
-    /// Answers to it in the queue that wait for room: those that have waited at the gate do not count, since
-    /// that is not the peer's fault.
-    answers: usize,
-    /// We asked it for announcements.
-    pub(crate) throttled: bool,
+    /// What its messages take which nobody has received.
+    pub(crate) unreceived: Unreceived,
     /// Receive buffers of the fabric that its unexpected messages keep.
     pub(crate) kept_leases: u8,
     /// What long messages from it have cost lately.
@@ -92,10 +91,21 @@ impl Peer {
         self.hold & hold::BACKLOG != 0
     }
 
-    /// Whether a frame may leave at once: none waits in front of it, and nothing holds all of them back.
+    /// Whether a message may leave at once: no frame waits in front of it, and nothing holds messages back.
     #[inline(always)]
     pub(crate) fn is_clear(&self) -> bool {
         self.hold & !hold::THROTTLED == 0
+    }
+
+    /// The same of any frame: it may be one that passes messages which the peer has stopped.
+    #[inline]
+    pub(crate) fn is_clear_for_frame(&self, frame: &Frame) -> bool {
+        match frame {
+            Frame::Finalize if self.has_withheld() => false,
+            Frame::Finalize => self.hold & !(hold::THROTTLED | hold::STOPPED) == 0,
+            _ if frame.is_stoppable() || mutant!(AnswersWithheld) => self.is_clear(),
+            _ => self.hold & !(hold::THROTTLED | hold::STOPPED) == 0,
+        }
     }
 
     /// Whether no frame may leave, also if there is room.
@@ -141,24 +151,59 @@ impl Peer {
         self.hold & hold::THROTTLED != 0
     }
 
-    /// It asks for RTS instead of long eager messages, or does not any more.
-    pub(crate) fn force_rendezvous(&mut self, on: bool) {
-        self.set(hold::THROTTLED, on);
+    /// Whether it takes no new message now.
+    #[inline]
+    pub fn is_stopped(&self) -> bool {
+        self.hold & hold::STOPPED != 0
     }
 
-    /// The frame at the front of the queue, and what it waits for.
+    /// Whether messages to it wait until it takes new ones.
+    pub fn has_withheld(&self) -> bool {
+        self.backlog.withheld() > 0
+    }
+
+    /// How many messages to it wait until it takes new ones.
+    pub fn withheld(&self) -> usize {
+        self.backlog.withheld()
+    }
+
+    /// The memory that its messages take which nobody has received, if it is stopped for that reason.
+    pub fn stopped_at(&self) -> Option<usize> {
+        let Unreceived { memory, throttle, .. } = self.unreceived;
+        (throttle == Throttle::Stop).then_some(memory)
+    }
+
+    /// It has said which messages it takes from now on. Whether messages may leave that were withheld.
+    pub(crate) fn obey(&mut self, throttle: Throttle) -> bool {
+        if throttle == Throttle::Stop && !mutant!(StopIgnored) {
+            if !self.is_stopped() {
+                self.set(hold::STOPPED, true);
+                self.backlog.stop();
+                self.set(hold::BACKLOG, !self.backlog.is_empty());
+            }
+            return false;
+        }
+        self.set(hold::THROTTLED, throttle == Throttle::Announce);
+        self.set(hold::STOPPED, false);
+        let has_withheld = self.has_withheld();
+        self.backlog.resume();
+        self.set(hold::BACKLOG, !self.backlog.is_empty());
+        has_withheld
+    }
+
+    /// The frame that leaves next, and what it waits for.
     pub(crate) fn front(&mut self) -> Option<&mut Waiting> {
-        self.queue.front_mut()
+        self.backlog.front_mut()
     }
 
     /// Whether the frame at the front waits for the gate, and not for room.
     pub fn waits_at_gate(&self) -> bool {
-        self.queue.front().is_some_and(|waiting| !waiting.ticket.is_free())
+        self.backlog.front().is_some_and(|waiting| !waiting.ticket.is_free())
     }
 
-    /// All frames of the queue, in order.
+    /// All frames that wait; the messages among them in order.
     pub(crate) fn frames(&self) -> impl Iterator<Item = &Queued> {
-        self.queue.iter().map(|waiting| &waiting.frame)
+        self.backlog.frames()
     }
 
     /// Whether pages of the log wait in the queue, for the messages in them.
@@ -166,57 +211,46 @@ impl Peer {
         self.frames().any(|frame| matches!(frame, Queued::Page(_)))
     }
 
-    /// How many frames wait in the queue.
+    /// How many frames wait.
     pub fn backlog_len(&self) -> usize {
-        self.queue.len()
+        self.backlog.len()
     }
 
     /// Puts a frame into the queue.
     pub(crate) fn push(&mut self, waiting: Waiting) {
-        self.answers += waiting.weight;
-        self.queue.push_back(waiting);
-        self.hold |= hold::BACKLOG;
+        self.backlog.push(waiting, self.is_stopped());
+        self.set(hold::BACKLOG, !self.backlog.is_empty());
     }
 
     /// As [`push`](Self::push), before all others.
     pub(crate) fn push_front(&mut self, waiting: Waiting) {
-        self.answers += waiting.weight;
-        self.queue.push_front(waiting);
+        self.backlog.push_front(waiting);
         self.hold |= hold::BACKLOG;
     }
 
     /// Takes the frame at the front, which has left, out of the queue.
     pub(crate) fn pop_front(&mut self) {
-        if let Some(waiting) = self.queue.pop_front() {
-            self.answers -= waiting.weight;
-        }
-        if self.queue.is_empty() {
+        self.backlog.pop_front();
+        if self.backlog.is_empty() {
             self.hold &= !hold::BACKLOG;
         }
     }
 
     /// The frame at the front lets the next one, of the log as well, pass: a mistake made on purpose.
     pub(crate) fn let_next_pass(&mut self) {
-        let is_logged = |at: usize| {
-            let waiting = self.queue.get(at);
-            waiting.is_some_and(|waiting| matches!(waiting.frame, Queued::Logged(_)))
-        };
-        if is_logged(0) && is_logged(1) {
-            self.queue.swap(0, 1);
-        }
+        self.backlog.let_next_pass();
     }
 
     /// Drops all that waits to be sent: the connection has ended.
     pub(crate) fn drop_backlog(&mut self) {
-        self.queue.clear();
+        self.backlog = Backlog::default();
         self.streams.clear();
-        self.answers = 0;
         self.hold &= !hold::BACKLOG;
     }
 
     /// Whether one more answer of this weight may wait: a peer that asks has to take the answers.
     pub(crate) fn takes_answer(&self, weight: usize) -> bool {
-        self.answers + weight <= MAX_ANSWERS
+        self.backlog.answers() + weight <= MAX_ANSWERS
     }
 }
 
@@ -234,7 +268,7 @@ pub(crate) struct Timed {
 pub(crate) struct Waiting {
     /// The events that it waits for at the gate (*stable-before-escape*); free as soon as the gate was open.
     pub(crate) ticket: Ticket,
-    /// How many answers it counts as, in [`Peer::answers`].
+    /// How many answers it counts as, of those that may wait.
     pub(crate) weight: usize,
     pub(crate) frame: Queued,
 }

@@ -175,6 +175,13 @@ pub trait Policy: Sized {
         EAGER_LIMIT
     }
 
+    /// Whether peers may be stopped whose messages nobody receives: not by a rank that was started again, which is sent more,
+    /// and sooner, than when it ran before.
+    #[inline(always)]
+    fn may_stop_senders(&self) -> bool {
+        true
+    }
+
     /// Whether what the program did is being repeated: messages are not simply matched as they come.
     #[inline(always)]
     fn is_replaying(&self) -> bool {

@@ -126,6 +126,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                 Deferred::Connected { rank } => {
                     by_policy!(self.core.policy, reconnected(self, rank));
                 }
+                Deferred::Resumed { rank } => self.tx.mark_backlog(rank),
                 Deferred::Advance { request } => {
                     by_policy!(self.core.policy, continue_multi(self, request));
                 }

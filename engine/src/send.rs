@@ -49,6 +49,9 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// As [`send_now`](Self::send_now), but says when the log waits for a disk.
     #[inline(always)]
     fn try_send(&mut self, to: &Dest, source: Source<'_>, len: usize) -> Result<bool, NotNow> {
+        if self.tx.is_poll_due_after_many() {
+            self.poll_after_many();
+        }
         self.check_dest(to)?;
         if self.begin_send(to.rank) == Route::Kept {
             return match source {
@@ -116,6 +119,14 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             sent += fragment.len();
         }
         Ok(Some((msg, sent)))
+    }
+
+    /// Polls now and then while messages are sent: their receiver may stop them, and the program need not poll.
+    #[cold]
+    #[inline(never)]
+    fn poll_after_many(&mut self) {
+        self.tx.polled();
+        self.progress();
     }
 
     /// Polls now and then while long messages are sent without asking: their receiver may throttle them.

@@ -1,5 +1,6 @@
 //! The engine over fabrics of every kind: what is sent arrives, whole and in order, however the fabric hands it over.
 
+mod flow;
 mod former;
 mod leased;
 
@@ -39,6 +40,7 @@ pub(crate) fn engines_with<F: Fabric + SendMemory, P: Policy>(
             eager_max: 8192,
             way: None,
             unexpected: 1 << 20,
+            unexpected_max: usize::MAX,
         };
         Engine::new(fabric, policy(), size, sizes, Clock::new(std::time::Instant::now))
     };

@@ -13,6 +13,8 @@ use crate::{Engine, Rank, Sizes};
 
 /// Bytes sent without asking between two polls.
 const POLL_EVERY_BYTES: usize = 1 << 20;
+/// Messages sent between two polls.
+const POLL_EVERY: u32 = 4096;
 
 /// What sending keeps beside the queues of the peers.
 ///
@@ -22,6 +24,8 @@ pub struct TxState {
     backlog: Vec<Rank>,
     /// Bytes of long messages sent without asking since the last poll for that reason.
     bytes_since_poll: usize,
+    /// Messages that may be sent before the next poll for that reason.
+    sends_until_poll: u32,
     /// Messages of up to this many bytes leave whole, without asking.
     short: usize,
 }
@@ -29,7 +33,7 @@ pub struct TxState {
 impl TxState {
     pub(crate) fn new(sizes: &Sizes) -> Self {
         let short = sizes.fragment.min(sizes.eager_max);
-        TxState { backlog: Vec::new(), bytes_since_poll: 0, short }
+        TxState { backlog: Vec::new(), bytes_since_poll: 0, sends_until_poll: POLL_EVERY, short }
     }
 
     /// Whether frames or fragments wait to be sent to any peer.
@@ -59,6 +63,18 @@ impl TxState {
     #[inline(always)]
     pub(crate) fn short(&self) -> usize {
         self.short
+    }
+
+    /// A message is sent. Whether a poll is due since so many were, by a program that need not have polled meanwhile.
+    #[inline(always)]
+    pub(crate) fn is_poll_due_after_many(&mut self) -> bool {
+        self.sends_until_poll -= 1;
+        self.sends_until_poll == 0
+    }
+
+    /// A poll has found what there is.
+    pub(crate) fn polled(&mut self) {
+        self.sends_until_poll = POLL_EVERY;
     }
 
     /// A long message is sent without asking. Whether a poll is due for that reason.

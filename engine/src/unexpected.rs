@@ -1,18 +1,12 @@
 //! The bytes of messages that arrived before their receives: copied into buffers, or kept in the receive buffers of the
 //! fabric (`docs/spec/seam.md`, section 3).
 
-use crate::error::broken;
 use crate::peer::Peer;
-use taffrail_fabric::{Fault, Lease, Payload};
+use taffrail_fabric::{Lease, Payload};
 use taffrail_logging::mutant;
 
 /// Entries above this many bytes give their memory back when released.
 const KEEP: usize = 64 * 1024;
-
-/// What a message that waits costs beside its bytes.
-pub(crate) const MESSAGE_OVERHEAD: usize = 128;
-/// Bytes that a peer may still send after THROTTLE: more than rings and outboxes hold.
-const GRACE: usize = 64 << 20;
 
 /// Receive buffers of the fabric that messages of one peer may keep.
 const KEPT_MAX: u8 = 16;
@@ -29,28 +23,19 @@ impl KeptMessage {
     }
 }
 
-/// Buffers, reused, and how much of them a peer may have.
+/// Buffers, reused.
 ///
 /// *Invariant:* an entry belongs to one message that waits, or is free. A receive buffer of the fabric belongs to one message
 /// that waits, or is in `returns`, or is the fabric's.
+#[derive(Default)]
 pub(crate) struct UnexpectedBuffers {
     entries: Vec<Vec<u8>>,
     free: Vec<u32>,
-    /// Threshold of unexpected bytes of one peer, above which it is sent THROTTLE.
-    limit: usize,
-    /// Bytes that what a peer has sent, and nobody has received, may take of our memory.
-    bytes_max: usize,
     /// Receive buffers of the fabric that the next turn returns.
     returns: Vec<Lease>,
 }
 
 impl UnexpectedBuffers {
-    pub(crate) fn new(limit: usize) -> Self {
-        let bytes_max = limit.saturating_mul(4).saturating_add(GRACE);
-        let (entries, free, returns) = (Vec::new(), Vec::new(), Vec::new());
-        UnexpectedBuffers { entries, free, limit, bytes_max, returns }
-    }
-
     /// Whether the receive buffer of an unexpected message of this length is kept. Copying a short message costs less than
     /// a buffer that the fabric lacks.
     pub(crate) fn may_keep(peer: &Peer, len: usize) -> bool {
@@ -89,36 +74,6 @@ impl UnexpectedBuffers {
     /// The receive buffers that are to be returned now.
     pub(crate) fn returns(&mut self) -> impl Iterator<Item = Lease> {
         self.returns.drain(..)
-    }
-
-    /// A message of a peer is buffered. Whether the peer is to be sent THROTTLE for that.
-    pub(crate) fn buffered(&self, peer: &mut Peer, len: usize) -> bool {
-        peer.unexpected_bytes += len;
-        peer.buffered_bytes += len + MESSAGE_OVERHEAD;
-        let is_new = peer.unexpected_bytes > self.limit && !peer.throttled;
-        peer.throttled |= is_new;
-        is_new
-    }
-
-    /// A message of a peer that was buffered is received. Whether the peer need not announce any more.
-    pub(crate) fn received(&self, peer: &mut Peer, len: usize) -> bool {
-        peer.unexpected_bytes -= len;
-        peer.buffered_bytes -= len;
-        let ends = peer.throttled && peer.unexpected_bytes <= self.limit / 2;
-        peer.throttled &= !ends;
-        ends
-    }
-
-    /// A peer that sends what nobody receives, though it was asked to announce it, must not take all memory.
-    ///
-    /// # Errors
-    /// When it has.
-    #[inline]
-    pub(crate) fn check(&self, peer: &Peer) -> Result<(), Fault> {
-        match peer.buffered_bytes <= self.bytes_max {
-            true => Ok(()),
-            false => Err(too_much_buffered(peer.buffered_bytes, self.bytes_max)),
-        }
     }
 
     /// Takes in a payload from byte `skip` on, the beginning of `whole` bytes.
@@ -174,13 +129,4 @@ fn extend(bytes: &mut Vec<u8>, payload: &Payload<'_>, skip: usize) {
         payload.copy_part(skip, bytes.as_mut_ptr().add(have), more);
         bytes.set_len(have + more);
     }
-}
-
-#[cold]
-fn too_much_buffered(buffered: usize, most: usize) -> Fault {
-    let expected = format!(
-        "at most {most} bytes that no receive takes; if the program means this, raise \
-         TAFFRAIL_UNEXPECTED"
-    );
-    broken("unexpected messages", expected, buffered)
 }

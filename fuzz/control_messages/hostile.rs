@@ -86,7 +86,7 @@ pub enum Control {
         len: u16,
     },
     NoMemory(Name),
-    Throttle(bool),
+    Throttle(u8),
     /// Anything under any kind.
     Any {
         kind: u8,
@@ -284,7 +284,7 @@ impl Hostile {
                 self.named(13, name.get(&self.names), 0, &place, len.into());
             }
             Control::NoMemory(name) => self.named(14, name.get(&self.names), 0, &[], 0),
-            Control::Throttle(on) => self.named(15, 0, on.into(), &[], 0),
+            Control::Throttle(what) => self.named(15, 0, u32::from(what % 4), &[], 0),
             Control::Any { wrong, .. } if !wrong.is() => {}
             Control::Any { kind, place, ref body, len, .. } => {
                 let head = Head {

@@ -108,7 +108,12 @@ fuzz_target!(|input: Input| {
 });
 
 fn endpoints() -> [Endpoint; 3] {
-    let settings = Settings { outbox: 0, unexpected: 100_000, ..Settings::default() };
+    let settings = Settings {
+        outbox: 0,
+        unexpected: 100_000,
+        unexpected_max: Some(1 << 20),
+        ..Settings::default()
+    };
     let open = |mut job: Job| job.endpoint_with(settings.clone()).expect("memory and sockets");
     std::thread::scope(|s| {
         let mut jobs = Job::local(3).into_iter();

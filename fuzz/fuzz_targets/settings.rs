@@ -19,6 +19,7 @@ fuzz_target!(|lines: &str| {
             assert!(settings.eager_max <= 1 << 20, "{settings:?}");
             assert!(settings.outbox <= 1 << 40, "{settings:?}");
             assert!(settings.unexpected <= 1 << 50, "{settings:?}");
+            assert!(settings.unexpected_max.is_none_or(|n| n <= 1 << 50), "{settings:?}");
             assert!(settings.piece.is_none_or(|n| (256..=1 << 20).contains(&n)), "{settings:?}");
             assert!(settings.spin.is_none_or(|n| n <= u32::MAX / 2), "{settings:?}");
             assert!(settings.patience <= Duration::from_secs(365 * 24 * 3600), "{settings:?}");

@@ -146,8 +146,16 @@ mutants! {
     FormerTokenBelieved = "former-token-believed",
     /// A send that its receiver was fetching when it died does not begin again.
     SendNotBegunAgain = "send-not-begun-again",
-    /// A peer that was throttled when it died counts as throttled when it is back. Costs memory only.
+    /// A peer that was throttled when it died counts as throttled when it is back.
     ThrottleKept = "throttle-kept",
+    /// A rank that was started again stops peers, which send again more than it needs now.
+    ReplayStops = "replay-stops",
+    /// Peers that were stopped are not let go.
+    StopNotLifted = "stop-not-lifted",
+    /// A sender does not stop.
+    StopIgnored = "stop-ignored",
+    /// Answers wait behind messages that their receiver has stopped (*control-passes-bodies*).
+    AnswersWithheld = "answers-withheld",
     /// A peer that had finalised before it died counts as finalised when it is back.
     SilenceKept = "silence-kept",
     /// FINALIZE leaves before messages that are held (*nothing-after-farewell*).

@@ -1,5 +1,7 @@
 //! How an endpoint begins.
 
+mod node_memory;
+
 use super::{Endpoint, Transport};
 use crate::engine::log::Logging as LoggingOf;
 use crate::engine::{Clock, EAGER_LIMIT, Engine, Sizes};
@@ -35,6 +37,7 @@ impl<F: Transport> Endpoint<F> {
     ) -> Endpoint<F> {
         let me = fabric.me();
         settings.eager_max = settings.eager_max.min(EAGER_LIMIT);
+        settings.unexpected_max.get_or_insert_with(|| node_memory::share(size as usize));
         let sizes = sizes(&settings, fabric.limits(me));
         Endpoint {
             engine: Engine::new(fabric, policy, size, sizes, Clock::new(Instant::now)),
@@ -58,7 +61,7 @@ impl<F: Transport> Endpoint<F> {
 
 impl Endpoint {
     /// Opens an endpoint; see [`Job::endpoint`].
-    pub(crate) fn open(job: &mut Job, settings: Settings) -> Result<Endpoint, Error> {
+    pub(crate) fn open(job: &mut Job, mut settings: Settings) -> Result<Endpoint, Error> {
         let logging = Logging::from_env(job.rank(), job.size())?;
         let heartbeat = environment::heartbeat()?;
         if let Some(nodes) = Nodes::of(job)? {
@@ -79,6 +82,10 @@ impl Endpoint {
         };
         let fabric = JobFabric::on_node(line.map_err(not_set_up)?)?;
         let policy = policy(logging.as_ref(), job.rank(), &fabric)?;
+        if job.is_open() {
+            // Nobody knows how many take part, but there are seldom more than there are processors.
+            settings.unexpected_max.get_or_insert_with(|| node_memory::share(online_processors()));
+        }
         let mut endpoint = Endpoint::on(fabric, policy, job.size(), settings);
         endpoint.heartbeat = heartbeat;
         endpoint.addresses = addresses;
@@ -100,11 +107,12 @@ impl Endpoint {
     fn over_nodes(
         nodes: Nodes,
         job: &mut Job,
-        settings: Settings,
+        mut settings: Settings,
         logging: Option<&Logging>,
     ) -> Result<Endpoint, Error> {
         let (fabric, addresses) = nodes.meet(job, &settings, logging)?;
         let policy = policy(logging, job.rank(), &fabric)?;
+        settings.unexpected_max.get_or_insert_with(|| node_memory::share(nodes.ranks_here()));
         let mut endpoint = Endpoint::on(fabric, policy, job.size(), settings);
         if endpoint.settings.spin.is_none() {
             endpoint.spin = spin_among(nodes.ranks_here());
@@ -182,6 +190,7 @@ fn sizes(settings: &Settings, limits: &Limits) -> Sizes {
         eager_max: settings.eager_max,
         way: settings.way,
         unexpected: settings.unexpected,
+        unexpected_max: settings.unexpected_max.unwrap_or(usize::MAX),
     }
 }
 

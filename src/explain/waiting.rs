@@ -134,10 +134,20 @@ fn peer(endpoint: &Endpoint<impl Transport>, rank: Rank) -> Option<String> {
         let name = name(endpoint, rank);
         return Some(format!("{name} is stopped, by a signal or a debugger"));
     }
+    if let Some(memory) = peer.stopped_at() {
+        return Some(format!(
+            "{} has been stopped, since its messages that no receive takes have {} of memory (TAFFRAIL_UNEXPECTED_MAX \
+             allows {} in all)",
+            name(endpoint, rank),
+            counted(memory as u64, "byte"),
+            endpoint.engine.sizes.unexpected_max,
+        ));
+    }
     let queued = peer.backlog_len() + peer.streams.len();
     let count = counted(queued as u64, "message");
     let why = match peer.waits_at_gate() {
         true => "before the event logger has what the message depends on",
+        false if peer.has_withheld() => "before it has received others",
         false => "yet",
     };
     (queued > 0).then(|| format!("{count} to {} cannot leave {why}", name(endpoint, rank)))
@@ -173,16 +183,46 @@ fn own_name(endpoint: &Endpoint<impl Transport>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Dest, Job, Pattern};
+    use crate::{Dest, Job, Pattern, Settings};
+
+    fn two(settings: &Settings) -> Vec<Endpoint> {
+        let mut jobs = Job::local(2);
+        std::thread::scope(|scope| {
+            let open = |job: &mut Job| job.endpoint_with(settings.clone()).unwrap();
+            let all: Vec<_> = jobs.iter_mut().map(|job| scope.spawn(move || open(job))).collect();
+            all.into_iter().map(|one| one.join().unwrap()).collect()
+        })
+    }
+
+    #[test]
+    fn a_report_says_who_was_stopped_and_why() {
+        let mut ends = two(&Settings { unexpected_max: Some(16 << 10), ..Settings::default() });
+        let byte = [7];
+        // SAFETY: the byte stays until the endpoint is dropped.
+        let start = |end: &mut Endpoint| unsafe {
+            end.isend_raw(Dest::new(0, 8), byte.as_ptr(), 1).unwrap()
+        };
+        let sends: Vec<_> = (0..200).map(|_| start(&mut ends[1])).collect();
+        while !ends[1].engine.core.peers[0].has_withheld() {
+            ends.iter_mut().for_each(|end| _ = end.progress_once());
+        }
+        let receiver = waiting(&ends[0]);
+        assert!(receiver.contains("has been stopped, since its messages that no"), "{receiver}");
+        assert!(receiver.contains("TAFFRAIL_UNEXPECTED_MAX allows 16384 in all"), "{receiver}");
+        let sender = waiting(&ends[1]);
+        assert!(sender.contains("cannot leave before it has received others"), "{sender}");
+        for _ in &sends {
+            while ends[0].engine.core.matcher.counts().unexpected == 0 {
+                ends.iter_mut().for_each(|end| _ = end.progress_once());
+            }
+            ends[0].recv(Pattern::new(1, 8), &mut [0]).unwrap();
+        }
+        ends[1].wait_all(&sends).unwrap();
+    }
 
     #[test]
     fn a_report_names_ranks_tags_and_numbers() {
-        let mut jobs = Job::local(2);
-        let mut ends: Vec<Endpoint> = std::thread::scope(|scope| {
-            let all: Vec<_> =
-                jobs.iter_mut().map(|job| scope.spawn(|| job.endpoint().unwrap())).collect();
-            all.into_iter().map(|one| one.join().unwrap()).collect()
-        });
+        let mut ends = two(&Settings::default());
         assert_eq!(waiting(&ends[0]), "for any message: no operation is under way");
         let mut into = [0u8; 8];
         // SAFETY: `into` stays until the endpoint is dropped.

@@ -103,6 +103,7 @@ fn run(name: &str, roles: Roles, limit: &str) {
         ("FAULTS_VICTIM", roles.victim.to_string()),
         ("FAULTS_LIMIT", limit.to_owned()),
         ("TAFFRAIL_UNEXPECTED", "1M".to_owned()),
+        ("TAFFRAIL_UNEXPECTED_MAX", "4M".to_owned()),
     ];
     let mut family = Family::start(3, "hostile", &settings);
     let mut wrong = Vec::new();

@@ -32,6 +32,9 @@ impl<P: Policy> Core<P> {
                     self.sync_again(env, send);
                 }
             }
+            admit if self.is_dropped(admit) => {
+                sync.into_iter().for_each(|send| self.refuse(env.source, send));
+            }
             admit => {
                 self.buffer_unexpected(admit, env, payload, skip, sync);
             }
@@ -97,9 +100,7 @@ impl<P: Policy> Core<P> {
                 Some(found) => {
                     let entry = self.unexpected.put(payload, skip, env.len as usize);
                     *found = Unexpected::Stored { entry, sync: None };
-                    let peer = &mut self.peers[env.source as usize];
-                    peer.unexpected_bytes += env.len as usize;
-                    peer.buffered_bytes += env.len as usize;
+                    self.grow_unreceived(env.source, env.len as usize, env.len as usize);
                     Destination::Buffer(entry)
                 }
             },
@@ -171,9 +172,7 @@ impl<P: Policy> Core<P> {
                 if let Some(found) = found.and_then(|(id, _)| self.matcher.payload_mut(id)) {
                     *found = Unexpected::Rts(rts);
                     self.unexpected.release(entry);
-                    let peer = &mut self.peers[env.source as usize];
-                    peer.unexpected_bytes -= env.len as usize;
-                    peer.buffered_bytes -= env.len as usize;
+                    self.shrink_unreceived(env.source, env.len as usize, env.len as usize);
                     self.refuse(env.source, rts.name);
                 }
                 Ok(None)

@@ -63,34 +63,15 @@ impl<P: Policy> Core<P> {
     ) -> u32 {
         let entry = self.unexpected.put(payload, skip, env.len as usize);
         self.store_unmatched(admit, env, Unexpected::Stored { entry, sync });
-        self.count_buffered(env.source, env.len as usize);
+        let len = env.len as usize;
+        self.grow_unreceived(env.source, len, len + MESSAGE_OVERHEAD);
         entry
-    }
-
-    /// Counts an unexpected message of a peer, which is throttled if these are too many.
-    pub(super) fn count_buffered(&mut self, from: u32, len: usize) {
-        if self.unexpected.buffered(&mut self.peers[from as usize], len) {
-            self.deferred.throttle(from, true);
-        }
-    }
-
-    /// Counts it as received: the throttle ends when few are left.
-    pub(super) fn count_received(&mut self, from: u32, len: usize) {
-        if self.unexpected.received(&mut self.peers[from as usize], len) {
-            self.deferred.throttle(from, false);
-        }
     }
 
     /// Stores what a message says whose bytes are still its sender's.
     pub(crate) fn queue_unexpected(&mut self, admit: Admit, env: &Envelope, found: Unexpected) {
         self.store_unmatched(admit, env, found);
-        self.peers[env.source as usize].buffered_bytes += MESSAGE_OVERHEAD;
-    }
-
-    /// Whether a peer has not taken too much of our memory.
-    #[inline]
-    pub(crate) fn check_buffer_limit(&self, from: u32) -> Result<(), Fault> {
-        self.unexpected.check(&self.peers[from as usize])
+        self.grow_unreceived(env.source, 0, MESSAGE_OVERHEAD);
     }
 
     /// A whole message behind `skip` bytes that say its data, or the name of a send that waits for it to be matched.
@@ -155,6 +136,7 @@ impl<P: Policy> Core<P> {
             }
             (Admit::Refill, None) => self.arrives_again(env, payload, skip, None)?,
             (Admit::Duplicate, None) => Destination::Nowhere,
+            (admit, None) if self.is_dropped(admit) => Destination::Nowhere,
             (admit, None) => {
                 Destination::Buffer(self.buffer_unexpected(admit, env, payload, skip, None))
             }
@@ -235,6 +217,7 @@ impl<P: Policy> Core<P> {
                     self.rts_matched(request, from, rts);
                 }
             }
+            (admit, None) if self.is_dropped(admit) => self.refuse(from, rts.name),
             (admit, None) => self.queue_unexpected(admit, &env, Unexpected::Rts(rts)),
         }
         self.check_buffer_limit(from)

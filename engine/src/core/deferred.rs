@@ -1,7 +1,7 @@
 //! What a poll has left to do.
 
 use crate::Rank;
-use crate::frame::{Frame, Rts};
+use crate::frame::{Frame, Rts, Throttle};
 use crate::loan::Offer;
 use crate::request::Requests;
 use std::collections::VecDeque;
@@ -28,6 +28,8 @@ pub(crate) enum Deferred {
     Failed { rank: Rank },
     /// A peer that had died is there again.
     Connected { rank: Rank },
+    /// Messages to a peer that were withheld may leave.
+    Resumed { rank: Rank },
     /// A multi-receive of a replay has got a message.
     Advance { request: u32 },
     /// A peer says what it has of us.
@@ -69,9 +71,9 @@ impl DeferredActions {
         self.push(Deferred::Answer { to, frame: Frame::Ack { name } });
     }
 
-    /// Asks a peer to announce long messages, or not any more.
-    pub(crate) fn throttle(&mut self, to: Rank, on: bool) {
-        self.push(Deferred::Answer { to, frame: Frame::Throttle { on } });
+    /// Says to a peer which messages are taken from now on.
+    pub(crate) fn throttle(&mut self, to: Rank, what: Throttle) {
+        self.push(Deferred::Answer { to, frame: Frame::Throttle { what } });
     }
 
     /// The next action.

@@ -139,8 +139,7 @@ impl<P: Policy> Core<P> {
         let slot = self.requests.get(request);
         slot.status = status(&env);
         slot.post = None;
-        let peer = &mut self.peers[env.source as usize];
-        peer.buffered_bytes -= MESSAGE_OVERHEAD;
+        self.shrink_unreceived(env.source, 0, MESSAGE_OVERHEAD);
         match found {
             Unexpected::Rts(rts) => {
                 self.rts_matched(request, env.source, rts);
@@ -164,8 +163,9 @@ impl<P: Policy> Core<P> {
         let payload = Payload::of(stored);
         put(slot, 0, &payload, 0, have.min(slot.len));
         slot.moved = have;
-        self.count_received(env.source, env.len as usize);
+        let len = env.len as usize;
         self.unexpected.release(entry);
+        self.shrink_unreceived(env.source, len, len);
         let peer = &mut self.peers[env.source as usize];
         if (have as u64) < env.len {
             match peer.partial.as_mut().filter(|partial| partial.is_into(entry)) {

@@ -2,7 +2,7 @@
 //! section 3).
 
 use super::delivery::put;
-use super::{Core, Unexpected};
+use super::{Core, MESSAGE_OVERHEAD, Unexpected};
 use crate::frame::{MsgHead, kind};
 use crate::policy::Policy;
 use crate::policy::rx::RxPolicy;
@@ -52,10 +52,11 @@ impl<P: Policy> Core<P> {
         let env = self.envelope(from, MsgHead::of(head), payload.len() as u64);
         match self.arrive_by::<R>(&env)? {
             (_, Some(request)) => self.deliver(request, &env, payload, 0),
+            (admit, None) if self.is_dropped(admit) => {}
             (admit @ (Admit::Match | Admit::Reserved(_)), None) => {
                 let peer = &mut self.peers[from as usize];
                 let kept = self.unexpected.keep(peer, payload, &lease);
-                self.count_buffered(from, payload.len());
+                self.grow_unreceived(from, payload.len(), payload.len() + MESSAGE_OVERHEAD);
                 self.store_unmatched(admit, &env, Unexpected::Kept(kept));
                 // Also if the peer has broken the limit with it: the message is stored.
                 if let Err(fault) = self.check_buffer_limit(from) {
@@ -76,7 +77,7 @@ impl<P: Policy> Core<P> {
         put(slot, 0, payload, 0, payload.len());
         slot.moved = payload.len();
         self.unexpected.give_back(&mut self.peers[env.source as usize], kept);
-        self.count_received(env.source, env.len as usize);
+        self.shrink_unreceived(env.source, env.len as usize, env.len as usize);
         self.complete(request);
     }
 }

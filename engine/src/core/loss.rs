@@ -37,6 +37,7 @@ impl<P: Policy> Core<P> {
         peer.is_finished = true;
         self.last_finished = Some(rank);
         peer.drop_backlog();
+        self.flow.link_ended(rank, &mut peer.unreceived);
         if let Some(PartialMessage { destination: Destination::Buffer(entry), .. }) =
             peer.partial.take()
         {
@@ -100,9 +101,8 @@ impl<P: Policy> Core<P> {
         let waiting = self.matcher.unexpected_from(rank).chain(self.matcher.claimed());
         let id = waiting.filter(|(.., found)| this(found)).map(|(id, ..)| id).next();
         if let Some((env, _)) = id.and_then(|id| self.matcher.take_message(id)) {
-            let peer = &mut self.peers[rank as usize];
-            peer.unexpected_bytes -= env.len as usize;
-            peer.buffered_bytes -= env.len as usize + MESSAGE_OVERHEAD;
+            let len = env.len as usize;
+            self.shrink_unreceived(rank, len, len + MESSAGE_OVERHEAD);
             self.unexpected.release(entry);
         }
     }

@@ -3,6 +3,7 @@
 use super::deferred::DeferredActions;
 use crate::Rank;
 use crate::clock::Clock;
+use crate::flow::{FlowControl, UnreceivedLimits};
 use crate::frame::Rts;
 use crate::immediate::Immediate;
 use crate::peer::Peer;
@@ -134,6 +135,7 @@ pub struct Core<P> {
     /// What the engine holds of each peer.
     pub peers: Vec<Peer>,
     pub(crate) unexpected: UnexpectedBuffers,
+    pub(crate) flow: FlowControl,
     pub(super) rests: Rests,
     pub(crate) deferred: DeferredActions,
     /// Active messages whose handlers are to run.
@@ -187,12 +189,13 @@ impl Departures {
 }
 
 impl<P> Core<P> {
-    pub(crate) fn new(policy: P, size: u32, unexpected_limit: usize, clock: Clock) -> Self {
+    pub(crate) fn new(policy: P, size: u32, limits: UnreceivedLimits, clock: Clock) -> Self {
         Core {
             matcher: Matcher::new(),
             requests: Requests::default(),
             peers: (0..size).map(|_| Peer::default()).collect(),
-            unexpected: UnexpectedBuffers::new(unexpected_limit),
+            unexpected: UnexpectedBuffers::default(),
+            flow: FlowControl::new(limits),
             rests: Rests::default(),
             deferred: DeferredActions::default(),
             active: VecDeque::new(),

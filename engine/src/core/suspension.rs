@@ -1,6 +1,7 @@
 //! Peers that die and are restarted: what is under way with them waits (*whole-message*).
 
 use super::{Core, Deferred, Unexpected};
+use crate::frame::Throttle;
 use crate::peer::Destination;
 use crate::policy::protocol::Recovery;
 use crate::policy::{Policy, by_policy};
@@ -22,8 +23,9 @@ impl<P: Policy> Core<P> {
         if !mutant!(BacklogKept) {
             peer.drop_backlog();
         }
-        peer.force_rendezvous(false);
-        peer.throttled &= mutant!(ThrottleKept);
+        // What either has said of the messages that it takes was said to the other's incarnation of before.
+        peer.obey(Throttle::Off);
+        self.flow.link_ended(rank, &mut peer.unreceived);
         peer.timed = None;
         let mut lacking: Vec<(MsgId, Destination)> = Vec::new();
         if let Some(partial) = peer.partial.take()

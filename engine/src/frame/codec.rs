@@ -2,7 +2,7 @@
 
 use super::Rts;
 use super::front::Front;
-use super::{Frame, MsgHead, body, kind};
+use super::{Frame, MsgHead, Throttle, body, kind};
 use crate::error::broken;
 use crate::loan::Offer;
 use crate::memory::{KEYED, NoMemory, TargetAddr};
@@ -47,7 +47,7 @@ impl Frame {
             Frame::NakKey { name, why } => {
                 Head { context: why as u16, ..named(kind::NAK_KEY, name) }
             }
-            Frame::Throttle { on } => Head { seq: on.into(), ..named(kind::THROTTLE, 0) },
+            Frame::Throttle { what } => Head { seq: what as u32, ..named(kind::THROTTLE, 0) },
             Frame::Restart => named(kind::RESTART, 0),
             Frame::Finalize => named(kind::FINALIZE, 0),
             Frame::Determinants => named(kind::DETERMINANTS, 0),
@@ -184,7 +184,7 @@ impl Frame {
             kind::ACK => Ok(Frame::Ack { name }),
             kind::LOAN_RETURN => Ok(Frame::LoanReturn { loan: name }),
             kind::NAK_KEY => Ok(Frame::NakKey { name, why: NoMemory::of(head.context) }),
-            kind::THROTTLE => Ok(Frame::Throttle { on: head.seq != 0 }),
+            kind::THROTTLE => Ok(Frame::Throttle { what: Throttle::of(head.seq)? }),
             kind::FINALIZE => Ok(Frame::Finalize),
             kind::FINALIZE_NAK => Ok(Frame::FinalizeNak { name }),
             other => Err(broken("kind", "1..=22", other)),
@@ -196,6 +196,17 @@ impl Frame {
 #[inline]
 pub(crate) fn rndv_data(head: Head) -> (u64, u64) {
     (head.tag, u64::from(head.context) << OFFSET_LOW | u64::from(head.seq))
+}
+
+impl Throttle {
+    fn of(seq: u32) -> Result<Throttle, Fault> {
+        match seq {
+            0 => Ok(Throttle::Off),
+            1 => Ok(Throttle::Announce),
+            2 => Ok(Throttle::Stop),
+            other => Err(broken("throttle", "0, 1 or 2", other)),
+        }
+    }
 }
 
 impl TargetAddr {
@@ -313,7 +324,7 @@ mod tests {
                 let why = if known { NoMemory::NoAccess } else { NoMemory::Unknown };
                 Frame::NakKey { name, why }
             }),
-            any::<bool>().prop_map(|on| Frame::Throttle { on }),
+            (0u32..3).prop_map(|seq| Frame::Throttle { what: Throttle::of(seq).unwrap() }),
             Just(Frame::Restart),
             Just(Frame::Finalize),
             Just(Frame::Determinants),

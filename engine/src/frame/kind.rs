@@ -34,7 +34,8 @@ pub const GET_REQ: u8 = 12;
 pub const PUT_REQ: u8 = 13;
 /// A `GET_REQ` or `PUT_REQ` that names no memory: tag = the requester's name.
 pub const NAK_KEY: u8 = 14;
-/// From now on announce everything longer than a slot (seq = 1), or not any more (seq = 0).
+/// From now on send no message that is not begun (seq = 2), announce everything longer than a slot (seq = 1), or neither
+/// (seq = 0).
 pub const THROTTLE: u8 = 15;
 /// RESTART1 or RESTART2: what the sender has of the receiver (`docs/logging.md`, section 4).
 pub const RESTART: u8 = 16;

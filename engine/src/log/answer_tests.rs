@@ -5,7 +5,7 @@ use super::host::vectors::Vectors;
 use super::tests::{came_to, engine, engine_with, parts, report};
 use super::*;
 use crate::call::{Call, Operation};
-use crate::frame::{Frame, MsgHead};
+use crate::frame::{Frame, MsgHead, Throttle};
 use crate::{Data, Dest, Engine, Pattern};
 use taffrail_fabric::loopback::{Loopback, mesh};
 use taffrail_fabric::{Fabric, PeerId, Source};
@@ -108,7 +108,7 @@ fn an_rts_passes_the_gate() -> bool {
     let peer = mesh.remove(2);
     let mut engine = gated_engine(mesh.remove(0));
     find_nothing(&mut engine);
-    engine.core.peers[2].force_rendezvous(true);
+    engine.core.peers[2].obey(Throttle::Announce);
     let bytes = [7; 10_000];
     let to = Dest { rank: 2, context: 0, tag: 1, data: Data::NONE };
     // SAFETY: the bytes outlive the engine.

@@ -131,6 +131,13 @@ impl<H: Host> Policy for Logging<H> {
         EAGER_LOGGED
     }
 
+    /// One that was started again takes little in instead while much is unreceived, and all while it waits
+    /// ([`takes_in`](crate::policy::rx::RxPolicy::takes_in)).
+    #[inline]
+    fn may_stop_senders(&self) -> bool {
+        self.incarnation == 0
+    }
+
     #[inline]
     fn is_replaying(&self) -> bool {
         self.replaying

@@ -208,6 +208,6 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
     fn has_all_finalize(&self) -> bool {
         !self.tx.has_backlog()
             && self.core.all_finished(self.rank())
-            && (0..self.size()).all(|rank| self.is_flushed(rank))
+            && (0..self.size()).all(|rank| self.is_flushed(rank) && !self.withholds(rank))
     }
 }

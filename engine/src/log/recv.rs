@@ -36,10 +36,10 @@ impl<P: Logged> RxPolicy<P> for Logging<P::Host> {
 
     #[inline(always)]
     fn taken_in(core: &mut Core<P>, things: usize) {
-        let CoreParts { log, peers, .. } = core.parts();
+        let unreceived = core.flow.memory();
+        let log = core.log();
         if log.incarnation > 0 && (things > 0 || log.resend_backlog_high) {
-            let buffered_bytes: usize = peers.iter().map(|peer| peer.buffered_bytes).sum();
-            log.resend_backlog_high = buffered_bytes > RESEND_BACKLOG_MAX;
+            log.resend_backlog_high = unreceived > RESEND_BACKLOG_MAX;
         }
     }
 

@@ -61,6 +61,7 @@ fn engine(me: Rank, link: Connection, incarnation: u32, events: Vec<Event>) -> R
         eager_max: 8 * PIECE,
         way: None,
         unexpected: 1 << 20,
+        unexpected_max: usize::MAX,
     };
     let mut engine = Engine::new(fabric, log, 2, sizes, Clock::new(std::time::Instant::now));
     engine.resume().unwrap();

@@ -10,6 +10,9 @@ use super::host::{LogParts, LoggingConfig, PAGE_RUNS};
 use super::*;
 use crate::call::{Call, Operation, Outcome};
 use crate::clock::Clock;
+use crate::core::Deferred;
+use crate::flow::{FlowControl, UnreceivedLimits};
+use crate::frame::{Frame, Throttle};
 use crate::policy::protocol::Recovery;
 use crate::{Data, Dest, Engine, Error, NotNow, Pattern, Sizes};
 use std::task::Poll;
@@ -105,6 +108,7 @@ pub(super) fn engine_with(
         eager_max: PIECE,
         way: None,
         unexpected: 1 << 20,
+        unexpected_max: usize::MAX,
     };
     Engine::new(fabric, log, 3, sizes, Clock::new(std::time::Instant::now))
 }
@@ -269,19 +273,47 @@ fn a_lost_link_within_a_set_is_a_failure() {
     assert!(!waits_for_a_lost_fellow());
 }
 
-/// A peer that was throttled has died. Whether its next incarnation, which knows nothing of that, is sent THROTTLE.
-fn throttles_the_next_incarnation() -> bool {
+/// More messages of a peer are here than may be. Whether this incarnation of the rank stops the peer, to which all messages
+/// are sent again at once that it had before.
+fn stops_a_peer(incarnation: u32) -> bool {
     let mut engine = engine(mesh(3).remove(0));
+    limit(&mut engine, 2 << 20);
     let core = &mut engine.core;
-    assert!(core.unexpected.buffered(&mut core.peers[2], 2 << 20), "more than the limit");
-    assert!(!core.unexpected.buffered(&mut core.peers[2], 1), "once");
+    core.policy.incarnation = incarnation;
+    core.grow_unreceived(2, 8, 2 << 20);
+    core.deferred.pop().is_some()
+}
+
+#[test]
+fn who_was_started_again_stops_nobody() {
+    assert!(stops_a_peer(0) && !stops_a_peer(1));
+}
+
+/// What unreceived messages may take.
+fn limit(engine: &mut Engine<Loopback, Logging<Vectors>>, memory: usize) {
+    let limits = UnreceivedLimits { me: 0, ranks: 3, announce: 1 << 20, memory };
+    engine.core.flow = FlowControl::new(limits);
+}
+
+/// A peer that was throttled has died. Whether its next incarnation, which knows nothing of that, is sent THROTTLE.
+fn throttles_the_next_incarnation(throttle: Throttle) -> bool {
+    let mut engine = engine(mesh(3).remove(0));
+    limit(&mut engine, if throttle == Throttle::Stop { 2 << 20 } else { usize::MAX });
+    let core = &mut engine.core;
+    core.grow_unreceived(2, 2 << 20, 2 << 20);
+    core.grow_unreceived(2, 1, 1);
+    let is_throttle = |action: Deferred| matches!(action, Deferred::Answer { to: 2, frame: Frame::Throttle { what } } if what == throttle);
+    assert!(core.deferred.pop().is_some_and(is_throttle), "more than the limit");
+    assert!(core.deferred.pop().is_none(), "once");
     core.peer_suspended(2);
-    core.unexpected.buffered(&mut core.peers[2], 1)
+    core.grow_unreceived(2, 1, 1);
+    core.deferred.pop().is_some_and(is_throttle)
 }
 
 #[test]
 fn who_was_throttled_before_it_died_is_throttled_again() {
-    assert!(throttles_the_next_incarnation());
+    assert!(throttles_the_next_incarnation(Throttle::Announce));
+    assert!(throttles_the_next_incarnation(Throttle::Stop));
 }
 
 #[cfg(mutants)]
@@ -310,8 +342,15 @@ mod by_mutants {
     }
 
     #[test]
+    fn a_peer_is_stopped_by_who_was_started_again() {
+        assert!(with(Mutant::ReplayStops, || stops_a_peer(1)));
+    }
+
+    #[test]
     fn the_next_incarnation_is_not_throttled() {
-        assert!(!with(Mutant::ThrottleKept, throttles_the_next_incarnation));
+        for throttle in [Throttle::Announce, Throttle::Stop] {
+            assert!(!with(Mutant::ThrottleKept, || throttles_the_next_incarnation(throttle)));
+        }
     }
 
     #[test]

@@ -68,7 +68,7 @@ fn a_peer_keeps_a_bounded_number_of_receive_buffers() {
     engines[1].progress();
     assert_eq!(engines[1].fabric.kept_leases(), 0);
     let peer = &engines[1].core.peers[0];
-    assert_eq!((peer.kept_leases, peer.unexpected_bytes, peer.buffered_bytes), (0, 0, 0));
+    assert_eq!((peer.kept_leases, peer.unreceived.memory), (0, 0));
 }
 
 #[test]

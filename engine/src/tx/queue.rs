@@ -27,7 +27,7 @@ impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
             // Its next incarnation asks again.
             return;
         }
-        if ticket.is_free() && peer.is_clear() {
+        if ticket.is_free() && peer.is_clear_for_frame(&frame) {
             match transmit(self.fabric, to, &frame, Source::Bytes(body)) {
                 Ok(_) if !mutant!(FrameSentTwice) => return,
                 // The fabric reports the end of the peer by itself.

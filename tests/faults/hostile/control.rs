@@ -48,9 +48,16 @@ pub fn cases() -> Vec<Case> {
     table.fine("active: nobody's handler", "R=open", |h| {
         h.send(Head { kind: ACTIVE, context: 0xffff, ..Head::default() }, &[1; 5000]);
     });
-    table.fine("throttle: any number", "R=open", |h| {
-        h.send(Head { kind: THROTTLE, seq: 77, ..Head::default() }, &[]);
-    });
+    for seq in [0, 1, 2] {
+        table.fine(format!("throttle: {seq}"), "R=open", move |h| {
+            h.send(Head { kind: THROTTLE, seq, ..Head::default() }, &[]);
+        });
+    }
+    for seq in [3, u32::MAX] {
+        table.cut(format!("throttle: {seq}"), "throttle", move |h| {
+            h.send(Head { kind: THROTTLE, seq, ..Head::default() }, &[]);
+        });
+    }
     loans(&mut table);
     table.0
 }

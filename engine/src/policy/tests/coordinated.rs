@@ -199,6 +199,7 @@ fn engine(me: Rank, link: Connection, policy: Coordinated) -> Rank0Or1 {
         eager_max: 8192,
         way: None,
         unexpected: 1 << 20,
+        unexpected_max: usize::MAX,
     };
     let mut engine = Engine::new(fabric, policy, 2, sizes, Clock::new(std::time::Instant::now));
     engine.resume().unwrap();
