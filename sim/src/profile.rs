@@ -47,9 +47,13 @@ pub enum Profile {
     Deaths,
     /// Several event loggers have a copy each, and are killed.
     Copies,
+    /// Unreceived messages may take little memory, so that senders are stopped. Messages are not logged.
+    Flow,
+    /// The same where messages are logged, and ranks are killed.
+    LoggedFlow,
 }
 
-/// The profiles that a seed draws from; few seeds have copies.
+/// The profiles that a seed draws from; few seeds have copies, or stop senders.
 const PROFILES: [Profile; 16] = [
     Profile::Even,
     Profile::Victim,
@@ -141,6 +145,8 @@ pub(crate) struct Plan {
     pub rings: &'static [u64],
     /// Bytes of unexpected messages of one peer before it is throttled.
     pub unexpected: &'static [usize],
+    /// Bytes of memory that unreceived messages of all peers may take.
+    pub unexpected_max: &'static [usize],
     /// Segments of the payload log in memory.
     pub segments: &'static [usize],
     /// Messages on the way from one rank to another.
@@ -150,8 +156,11 @@ pub(crate) struct Plan {
 impl Profile {
     /// That of a seed.
     pub fn of(seed: u64) -> Profile {
-        if fastrand::Rng::with_seed(seed ^ 0xc0_91e5).u8(0..20) == 0 {
-            return Profile::Copies;
+        match fastrand::Rng::with_seed(seed ^ 0xc0_91e5).u8(0..20) {
+            0 => return Profile::Copies,
+            1 => return Profile::Flow,
+            2 => return Profile::LoggedFlow,
+            _ => {}
         }
         let drawn = fastrand::Rng::with_seed(seed ^ 0x5ca1_ab1e).usize(0..PROFILES.len() + 2);
         PROFILES.get(drawn).copied().unwrap_or(Profile::Even)
@@ -176,6 +185,8 @@ impl Profile {
             Profile::Unlogged => UNLOGGED,
             Profile::Deaths => DEATHS,
             Profile::Copies => COPIES,
+            Profile::Flow => FLOW,
+            Profile::LoggedFlow => LOGGED_FLOW,
         }
     }
 }
@@ -191,6 +202,8 @@ pub struct Habits {
     pub(crate) ring: u64,
     /// Bytes of unexpected messages of one peer before it is throttled.
     pub(crate) unexpected: usize,
+    /// Bytes of memory that unreceived messages of all peers may take.
+    pub(crate) unexpected_max: usize,
     /// The longest message that is not announced.
     pub(crate) eager_max: usize,
     /// Bytes that travel in the descriptor.
@@ -221,6 +234,22 @@ impl Habits {
         let inline = of(&[8, 40]);
         let ring = plan.rings[random.usize(0..plan.rings.len())];
         let page_runs = PAGE_RUNS;
-        Habits { kinds, ranks, ring, unexpected, eager_max, inline, segments, page_runs, capacity }
+        // Most profiles have one, and the chance of their runs stays what it was.
+        let unexpected_max = match plan.unexpected_max {
+            [one] => *one,
+            several => several[random.usize(0..several.len())],
+        };
+        Habits {
+            kinds,
+            ranks,
+            ring,
+            unexpected,
+            unexpected_max,
+            eager_max,
+            inline,
+            segments,
+            page_runs,
+            capacity,
+        }
     }
 }

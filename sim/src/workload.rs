@@ -5,6 +5,7 @@
 //! depend on chance, and is compared with that of a run without failures.
 
 mod beside;
+mod burst;
 mod deterministic;
 mod failures;
 mod memory;
@@ -51,6 +52,8 @@ pub enum Workload {
     Loans,
     /// Active messages, and numbers beside the payload of messages. Not logged.
     Beside,
+    /// Senders that are far ahead of their receiver.
+    Burst,
     /// Everybody exchanges with each peer that lives, and leaves out those that have died. Not logged.
     Tolerant,
     /// One rank receives from any source until no sender is left. Not logged.
@@ -123,6 +126,7 @@ impl Workload {
             Workload::Polls => Program::new(|api| synchronous::polls(api, place)),
             Workload::Windows => Program::new(|api| memory::windows(api, place)),
             Workload::Loans => Program::new(|api| memory::loans(api, place)),
+            Workload::Burst => Program::new(|api| burst::burst(api, place)),
             Workload::Beside => Program::new(|api| beside::beside(api, place)),
             Workload::Tolerant => Program::new(|api| failures::tolerant(api, place)),
             Workload::Gather if place.me == 0 => Program::new(|api| failures::gather(api, place)),

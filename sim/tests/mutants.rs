@@ -35,6 +35,10 @@ fn profile(mutant: Mutant) -> Option<Profile> {
         Mutant::LostLinkNotSettled => Some(Profile::Links),
         Mutant::EventPassed => Some(Profile::Rings),
         Mutant::LoggerBelievesTornCut => Some(Profile::Logger),
+        Mutant::StopNotLifted | Mutant::StopIgnored | Mutant::AnswersWithheld => {
+            Some(Profile::Flow)
+        }
+        Mutant::ReplayStops => Some(Profile::LoggedFlow),
         Mutant::SilenceKept => Some(Profile::Even),
         Mutant::EndsWhileLent => Some(Profile::Unlogged),
         Mutant::RtsAwaitsDead

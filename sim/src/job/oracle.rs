@@ -11,6 +11,7 @@
 
 mod deaths;
 mod frames;
+mod stops;
 
 use super::paths::{Path, Paths};
 use super::{Frames, Violation};
@@ -102,6 +103,7 @@ pub(super) struct Oracle {
     pub(super) frames: Frames,
     pub(super) paths: Paths,
     seen: Seen,
+    stops: stops::Stops,
     /// How ranks have gone that are not started again.
     gone: Vec<Option<deaths::Gone>>,
     /// The first violation.
@@ -134,6 +136,7 @@ impl Oracle {
             frames: Frames::default(),
             paths: Paths::default(),
             seen: Seen { replays: vec![false; count], ..Seen::default() },
+            stops: stops::Stops::default(),
             gone: vec![None; count],
             deaths: case.deaths,
             violation: None,
@@ -153,6 +156,7 @@ impl Oracle {
 
     /// A rank has died.
     pub(super) fn died(&mut self, rank: Rank) {
+        self.stops.died(rank);
         if self.deaths {
             self.gone[rank as usize] = Some(deaths::Gone::Died);
             return;

@@ -42,6 +42,8 @@ paths! {
     DiedInReplay = "died in its replay",
     /// A rank has died before it was connected with all.
     DiedConnecting = "died while it connects",
+    /// Messages to a peer have waited since it has unreceived ones.
+    SenderStopped = "sender stopped",
     /// The link of two living ranks has broken.
     LinkBroken = "link broken",
     /// A link within a set has carried nothing for a while.

@@ -312,6 +312,9 @@ impl<const S: bool, const L: bool> Process<S, L> {
             if peer.waits_at_gate() {
                 paths.reach(Path::FrameAtGate);
             }
+            if peer.has_withheld() {
+                paths.reach(Path::SenderStopped);
+            }
             if peer.has_pages() {
                 paths.reach(Path::PageSent);
             }

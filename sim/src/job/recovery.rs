@@ -340,6 +340,6 @@ fn sizes(habits: &Habits) -> Sizes {
         eager_max: habits.eager_max,
         way: None,
         unexpected: habits.unexpected,
-        unexpected_max: usize::MAX,
+        unexpected_max: habits.unexpected_max,
     }
 }

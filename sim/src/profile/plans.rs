@@ -3,8 +3,8 @@
 use super::{Faults, Kind, Plan, Sets};
 use crate::workload::ALL;
 use crate::workload::Workload::{
-    AllToAll, Beside, Gather, Impatient, Loans, Master, Polls, Probe, Random, Reported, Ring,
-    Server, Stencil, Sums, Synchronous, Tolerant, WaitAny, Windows,
+    AllToAll, Beside, Burst, Gather, Impatient, Loans, Master, Polls, Probe, Random, Reported,
+    Ring, Server, Stencil, Sums, Synchronous, Tolerant, WaitAny, Windows,
 };
 use taffrail_logging::store::Durability;
 
@@ -31,6 +31,7 @@ pub(super) const EVEN: Plan = Plan {
     swift: &[],
     rings: &[1 << 20, 1 << 20, 16, 4],
     unexpected: &[1 << 16, 1 << 16, 1 << 10, 200],
+    unexpected_max: &[usize::MAX],
     segments: &[8, 8, 12],
     capacity: &[2, 4, 16],
 };
@@ -218,6 +219,17 @@ pub(super) const COPIES: Plan = Plan {
     },
     slow: &[Kind::BeginCut, Kind::StartLogger],
     rings: &[1, 2, 4, 16, 256],
+    ..EVEN
+};
+
+pub(super) const FLOW: Plan =
+    Plan { workloads: &[Burst], rounds: (1, 2), unexpected_max: &[600, 700, 1000], ..UNLOGGED };
+
+pub(super) const LOGGED_FLOW: Plan = Plan {
+    workloads: &[Burst],
+    rounds: (1, 2),
+    faults: KILLS,
+    unexpected_max: &[600, 700, 1000],
     ..EVEN
 };
 

@@ -13,6 +13,7 @@ impl Oracle {
         let (from, to) = (frame.from as Rank, frame.to as Rank);
         self.frames.count(frame.head.kind);
         self.see(frame);
+        self.keeps_stops(frame);
         let needs = self.needs(frame);
         if self.causal {
             let needs = needs.unwrap_or_default();
@@ -143,6 +144,7 @@ impl Oracle {
 
     /// A message is handed over: its receiver depends on what it depends on.
     pub(in crate::job) fn arrives(&mut self, number: u64, to: usize) {
+        self.stops.arrives(number);
         let Some(brings) = self.flights.get(&number).copied() else { return };
         let mine = self.past[to];
         let Past { clocks, calls } = &mut self.past[to];
