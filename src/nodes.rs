@@ -5,17 +5,21 @@ mod roster;
 
 use crate::host::setting::Setting as Logging;
 use crate::job_fabric::JobFabric;
-use crate::words::spans;
+use crate::words::{self, spans};
 use crate::{Error, Job, Settings, endpoint, environment, explain};
 use roster::Roster;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use taffrail_agent::client::Client;
 use taffrail_composite::Composite;
 use taffrail_fabric::{Membership, PeerId};
 use taffrail_shm::{Config, Costs, Setup, ShmFabric};
 use taffrail_tcp::handshake::Identity;
 use taffrail_tcp::{Contact, Interface, Listener, TcpFabric};
+
+/// Longer than any job.
+const FOREVER: Duration = Duration::from_secs(1 << 30);
 
 /// What this rank knows of the nodes of its job.
 pub(crate) struct Nodes {
@@ -83,7 +87,10 @@ impl Nodes {
         let listener = self.listen()?;
         let places = self.exchange(job, setup.address(), reachable(&listener)?)?;
         let shm = self.meet_near(job.rank(), setup, &places)?;
-        let tcp = self.sockets(job, settings, listener, &places)?;
+        // A rank that is killed comes back, and one that cannot be reached is waited for until the launcher says that its
+        // node is lost.
+        let patience = if logging.is_some() { FOREVER } else { settings.patience };
+        let tcp = self.sockets(job, patience, listener, &places)?;
         let near: Vec<PeerId> = self.near.iter().map(|&rank| PeerId(rank)).collect();
         let nodes = Composite::new(shm, tcp, job.size(), &near).map_err(not_set_up)?;
         let address = |place: Place| match job.is_embedded() {
@@ -169,7 +176,7 @@ impl Nodes {
     fn sockets(
         &self,
         job: &Job,
-        settings: &Settings,
+        patience: Duration,
         listener: Listener,
         places: &[Place],
     ) -> Result<TcpFabric, Error> {
@@ -191,7 +198,8 @@ impl Nodes {
         };
         let contacts = (0..).zip(places).map(contact).collect::<Result<_, Error>>()?;
         let config = taffrail_tcp::Config {
-            patience: settings.patience,
+            patience,
+            say: words::warn,
             // A blocking send returns when its message is on its way: what the program does then may not poll.
             accepts_unconnected: false,
             ..Default::default()

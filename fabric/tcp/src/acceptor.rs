@@ -1,5 +1,6 @@
 //! Connections that others make: nothing of one is believed before its process has proven that it belongs to the job.
 
+use crate::Config;
 use crate::address::Listener;
 use crate::handshake::{Identity, Proven, Rejected, Server, ServerStep, Standing, Verdict};
 use crate::socket::{limit, tune};
@@ -17,7 +18,7 @@ const GRACE: Duration = Duration::from_secs(1);
 /// How long nothing is accepted when there are no descriptors left.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Refusals that are logged one by one; beyond, only every refusal with a number that is a power of two.
-const MAX_LOGGED: u64 = 16;
+const MAX_LOGGED: u64 = 4;
 
 /// Connections that were dropped before they were proven, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,6 +52,8 @@ pub(crate) struct Acceptor {
     /// Whether the listener is watched, and if not, from when on it is.
     closed_until: Option<Instant>,
     pub(crate) dropped: Dropped,
+    /// For what a user should know.
+    say: fn(&str),
 }
 
 struct Slot {
@@ -87,9 +90,10 @@ pub(crate) fn is_sent(socket: &OwnedFd, packet: &[u8]) -> bool {
 }
 
 impl Acceptor {
-    pub(crate) fn new(listener: Listener, max: usize, limit: Duration) -> Acceptor {
-        let slots = (0..max.max(1)).map(|_| None).collect();
-        Acceptor { listener, slots, limit, closed_until: None, dropped: Dropped::default() }
+    pub(crate) fn new(listener: Listener, config: &Config) -> Acceptor {
+        let slots = (0..config.max_handshakes.max(1)).map(|_| None).collect();
+        let (limit, say, dropped) = (config.handshake, config.say, Dropped::default());
+        Acceptor { listener, slots, limit, closed_until: None, dropped, say }
     }
 
     pub(crate) fn listener(&self) -> &Listener {
@@ -119,7 +123,9 @@ impl Acceptor {
                     }
                 }
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
-                    tracing::warn!("no descriptors are left for the connections of other ranks");
+                    (self.say)(
+                        "no descriptors are left for the connections of other ranks (ulimit -n)",
+                    );
                     return self.close_until(watch, now + PAUSE);
                 }
                 // None waits, or it has ended meanwhile.
@@ -212,11 +218,19 @@ impl Acceptor {
     ) {
         let Some(slot) = self.slots[index].take() else { return };
         watch.remove(&slot.socket);
+        let ended = self.dropped.truncated;
         *count(&mut self.dropped) += 1;
         let total = self.dropped.total();
         if total <= MAX_LOGGED || total.is_power_of_two() {
             let from = slot.from.map_or("an unknown address".to_owned(), |from| from.to_string());
-            tracing::warn!(%from, total, "a connection was dropped before it was proven: {why}");
+            let what = format!(
+                "a connection from {from} was dropped before it was proven ({total} up to now): {why}"
+            );
+            // One that has ended may have been a rank that was killed.
+            match self.dropped.truncated > ended {
+                true => tracing::debug!("{what}"),
+                false => (self.say)(&what),
+            }
         }
         self.reopen(watch);
     }

@@ -17,12 +17,17 @@ use taffrail_fabric::{Incarnation, PeerId};
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
+/// After how long without a connection a user should know; then after twice the time, and so on.
+const LONG: Duration = Duration::from_secs(10);
+
 /// A link that is to get a connection.
 pub(crate) struct Call {
     /// Since when there is none.
     pub(crate) since: Instant,
     /// Why the last connection was lost.
     pub(crate) lost: Option<String>,
+    /// How long there may be none before that is said.
+    quiet: Duration,
     pause: Duration,
     state: State,
 }
@@ -64,7 +69,13 @@ pub(crate) struct Callee<'a> {
 impl Call {
     /// A call with its first attempt due after `delay`.
     pub(crate) fn new(now: Instant, delay: Duration, lost: Option<String>) -> Call {
-        Call { since: now, lost, pause: FIRST_PAUSE, state: State::Waiting(now + delay) }
+        Call {
+            since: now,
+            lost,
+            quiet: LONG,
+            pause: FIRST_PAUSE,
+            state: State::Waiting(now + delay),
+        }
     }
 
     /// The next moment at which something is to be done.
@@ -73,6 +84,21 @@ impl Call {
             State::Waiting(until) | State::Connecting { until, .. } => Some(until),
             State::Shaking { .. } => None,
         }
+    }
+
+    /// For how long there has been no connection, if that is to be said now.
+    pub(crate) fn long(&mut self, now: Instant) -> Option<Duration> {
+        let took = now.saturating_duration_since(self.since);
+        let is_long = took >= self.quiet;
+        while self.quiet <= took {
+            self.quiet *= 2;
+        }
+        is_long.then_some(took)
+    }
+
+    /// When that is to be said next.
+    pub(crate) fn long_at(&self) -> Instant {
+        self.since + self.quiet
     }
 
     pub(crate) fn is_waiting(&self) -> bool {
@@ -202,5 +228,23 @@ fn shake(socket: &OwnedFd, client: &mut Client, callee: &Callee<'_>) -> Result<C
             Ok(answer @ ClientStep::Answer { .. }) => return Ok(answer),
             Err(rejected) => return Err(Failed::new(rejected)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn that_there_is_no_connection_is_said_after_10_20_and_40_seconds() {
+        let begun = Instant::now();
+        let mut call = Call::new(begun, Duration::ZERO, None);
+        let said =
+            (0..100).filter(|&second| call.long(begun + Duration::from_secs(second)).is_some());
+        assert_eq!(said.collect::<Vec<_>>(), [10, 20, 40, 80]);
+        assert_eq!(call.long_at(), begun + Duration::from_secs(160));
+        // Nobody has looked for long.
+        assert!(call.long(begun + Duration::from_secs(1000)).is_some());
+        assert_eq!(call.long_at(), begun + Duration::from_secs(1280));
     }
 }

@@ -27,7 +27,7 @@ const MAX_MESSAGE: usize = 64 << 10;
 const COST: Cost = Cost::linear(15_000.0, 2.0);
 
 /// Lengths in bytes and times that the fabric goes by. Both ends of a connection have the same lengths.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Config {
     /// A payload of up to this length is handed over when all of it is there, a longer one as soon as its header is.
     pub whole: usize,
@@ -49,6 +49,8 @@ pub struct Config {
     ///
     /// [`Refused::Busy`]: taffrail_fabric::Refused::Busy
     pub accepts_unconnected: bool,
+    /// Says what a user should know: that a peer cannot be reached for long, and who was refused.
+    pub say: fn(&str),
 }
 
 impl Config {
@@ -62,6 +64,7 @@ impl Config {
         max_handshakes: 64,
         window: 512 << 10,
         accepts_unconnected: true,
+        say: |what| tracing::warn!("{what}"),
     };
 }
 

@@ -28,16 +28,22 @@ fn a_rank_of_an_application() {
 }
 
 fn application(hosts: &str, options: &[&str], every: u64) -> Job {
-    application_through(HERE, hosts, options, every)
+    application_through(HERE, hosts, &[&["--network", "lo"], options].concat(), every)
 }
 
-fn application_through(rsh_agent: &str, hosts: &str, options: &[&str], every: u64) -> Job {
+/// A logged one.
+pub fn application_through(rsh_agent: &str, hosts: &str, options: &[&str], every: u64) -> Job {
+    let job = Job::through(rsh_agent, hosts).with(&["--lease", "2s", "--logging", "pessimistic"]);
+    program_of_application(job.with(options), every)
+}
+
+/// The job with ranks of an application.
+pub fn program_of_application(job: Job, every: u64) -> Job {
     let (name, size, iterations) = APP;
     let part = format!("APP={name} {size} {iterations} {every}");
     let test = std::env::current_exe().unwrap();
     let program = [test.to_str().unwrap(), "--exact", "losses::a_rank_of_an_application"];
-    let job = Job::through(rsh_agent, hosts).with(&["--network", "lo", "-n", "4", "--lease", "2s"]);
-    let job = job.with(&["--logging", "pessimistic"]).with(options).with(&["env", &part]);
+    let job = job.with(&["-n", "4"]).with(&["env", &part]);
     job.with(&program).with(&["--nocapture", "--quiet"])
 }
 
@@ -46,7 +52,7 @@ fn checksum(ended: &Ended) -> Option<&str> {
 }
 
 /// The answer, and how long it takes to be found.
-static PEACE: LazyLock<(String, Duration)> = LazyLock::new(|| {
+pub static PEACE: LazyLock<(String, Duration)> = LazyLock::new(|| {
     let ended = application("a:2,b:2", &[], 0).run();
     assert_eq!(ended.status, 0, "{}", ended.err);
     (checksum(&ended).expect("rank 0 says it").to_owned(), ended.took)
@@ -76,8 +82,12 @@ impl Job {
     }
 
     /// Starts it, and waits until the ranks of all nodes have their copies and have begun.
-    fn begin(&self) -> Child {
-        let child = self.command().spawn().unwrap();
+    pub fn begin(&self) -> Child {
+        self.begin_with(self.command())
+    }
+
+    pub fn begin_with(&self, mut command: Command) -> Child {
+        let child = command.spawn().unwrap();
         let program = std::env::current_exe().unwrap();
         let ranks = || self.running(program.to_str().unwrap()).len();
         assert!(soon(|| ranks() == 4), "{:?}", self.processes());
@@ -98,12 +108,12 @@ impl Job {
 }
 
 /// Some time while the application runs.
-fn some_time() {
+pub fn some_time() {
     let took = PEACE.1.as_millis() as u64;
     std::thread::sleep(Duration::from_millis(300 + fastrand::u64(0..took / 2)));
 }
 
-fn assert_right(ended: &Ended, said: &[&str]) {
+pub fn assert_right(ended: &Ended, said: &[&str]) {
     assert_eq!(ended.status, 0, "{}", ended.err);
     assert_eq!(checksum(ended), Some(PEACE.0.as_str()), "{}{}", ended.out, ended.err);
     for said in said {
@@ -213,7 +223,7 @@ fn a_node_that_comes_back_is_refused() {
     LazyLock::force(&PEACE);
     // The end of the starter ends no process of the node.
     let apart = "setsid --wait env TAFFRAIL_TEST_PART={host}";
-    let job = application_through(apart, "a:2,b:2", &["--label"], 0);
+    let job = application_through(apart, "a:2,b:2", &["--network", "lo", "--label"], 0);
     let (started, program) = (Instant::now(), "losses::a_rank_of_an_application");
     let child = job.begin();
     job.signal_node("b", "STOP");

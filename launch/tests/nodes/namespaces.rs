@@ -1,7 +1,9 @@
 //! Nodes that have a network of their own: namespaces, with a bridge between them.
 
+use super::losses::{PEACE, application_through, assert_right, program_of_application, some_time};
 use super::ranks::{program, said};
 use super::*;
+use std::sync::LazyLock;
 
 /// Three namespaces t0 to t2 with the addresses 10.78.X.1 to 3, and one with the bridge. They end with this.
 struct Nodes {
@@ -17,7 +19,9 @@ fn ip(words: &str) -> bool {
 impl Nodes {
     /// Nothing where that is not permitted, which is said.
     fn new() -> Option<Nodes> {
-        let id = format!("tf{}", std::process::id() % 100_000);
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let id = format!("tf{}x{number}", std::process::id() % 100_000);
         let nodes = Nodes { third: std::process::id() % 250, id };
         match nodes.set_up() {
             true => Some(nodes),
@@ -62,6 +66,57 @@ impl Drop for Nodes {
             ip(&format!("netns del {}{name}", self.id));
         }
     }
+}
+
+impl Nodes {
+    /// Pulls the cable of a node out, or plugs it in.
+    fn cable(&self, node: u32, state: &str) {
+        assert!(ip(&format!("-n {}s link set p{node} {state}", self.id)));
+    }
+}
+
+/// The cable of a node is pulled while its ranks exchange messages. Agents keep their connections with the launcher: nobody has
+/// died, and nothing is lost or comes twice.
+#[test]
+fn a_cable_that_is_plugged_in_again_costs_time_only() {
+    let Some(nodes) = Nodes::new() else { return };
+    LazyLock::force(&PEACE);
+    let network = format!("10.78.{}.0/24", nodes.third);
+    for (logged, seconds) in [(false, 4), (true, 16)] {
+        let options = ["--network", &network];
+        let job = match logged {
+            true => application_through(NETNS, &nodes.hosts(), &options, 0),
+            false => program_of_application(Job::through(NETNS, &nodes.hosts()).with(&options), 0),
+        };
+        let (child, started) = (job.begin(), Instant::now());
+        some_time();
+        nodes.cable(1, "down");
+        std::thread::sleep(Duration::from_secs(seconds));
+        nodes.cable(1, "up");
+        let ended = job.end(child, started);
+        let said = Some("it tries again").filter(|_| seconds > 10);
+        assert_right(&ended, said.as_slice());
+        assert!(!ended.err.contains("restarting"), "{}", ended.err);
+    }
+}
+
+/// Messages of an unlogged job end with an error that names who cannot be reached.
+#[test]
+fn a_cable_that_stays_out_ends_an_unlogged_job_by_name() {
+    let Some(nodes) = Nodes::new() else { return };
+    LazyLock::force(&PEACE);
+    let network = format!("10.78.{}.0/24", nodes.third);
+    let job = Job::through(NETNS, &nodes.hosts()).with(&["--network", &network]);
+    let job = program_of_application(job, 0);
+    let mut command = job.command();
+    command.env("TAFFRAIL_CONNECT_TIMEOUT", "2");
+    let child = job.begin_with(command);
+    some_time();
+    nodes.cable(1, "down");
+    let ended = job.end(child, Instant::now());
+    assert_ne!(ended.status, 0, "{}", ended.err);
+    let by_name = ended.err.contains("rank 2") && ended.err.contains("not made anew");
+    assert!(by_name, "{}", ended.err);
 }
 
 const NETNS: &str = "ip netns exec {host}";

@@ -55,6 +55,18 @@ fn session() -> u64 {
     u64::from_le_bytes([a, b, c, d, e, f, g, h]) | 1
 }
 
+/// Says that a peer cannot be reached, if it could not be for long.
+fn say_long(call: &mut Call, config: &Config, me: u32, peer: PeerId, why: &str) {
+    if let Some(took) = call.long(Instant::now()) {
+        let lost = call.lost.as_ref().map_or(String::new(), |lost| format!("{lost}; "));
+        let seconds = took.as_secs();
+        (config.say)(&format!(
+            "rank {me} has not reached rank {} for {seconds} s ({lost}{why}); it tries again",
+            peer.0
+        ));
+    }
+}
+
 impl TcpFabric {
     /// The fabric of the rank that `me` names, in a job with these ranks. A connection to a peer is made when the first
     /// message to it is sent, or accepted, and made anew when it is lost.
@@ -77,7 +89,7 @@ impl TcpFabric {
                 *peer = Peer::Fresh { is_news: false };
             }
         }
-        let acceptor = Acceptor::new(listener, config.max_handshakes, config.handshake);
+        let acceptor = Acceptor::new(listener, &config);
         fabric.watch.add(acceptor.listener().socket(), Key::Listener)?;
         let timer = Timer::new()?;
         fabric.watch.add(timer.fd(), Key::Timer)?;
@@ -176,7 +188,8 @@ impl TcpFabric {
         let result = match network.contacts[peer.index()].address {
             Some(address) => call.start(&self.watch, peer, address, heartbeat),
             None if Instant::now() < call.since + patience => {
-                call.wait(call.since + patience);
+                say_long(call, &self.config, network.me.rank, peer, "it has not called");
+                call.wait(call.long_at().min(call.since + patience));
                 return;
             }
             None => Err(Failed { why: "it has not called".to_owned(), nobody: true }),
@@ -194,6 +207,7 @@ impl TcpFabric {
         let now = Instant::now();
         if !failed.nobody && now < call.since + patience {
             tracing::debug!(peer = peer.0, "no connection: {}", failed.why);
+            say_long(call, &self.config, network.me.rank, peer, &failed.why);
             return call.pause(&self.watch, now);
         }
         let address = network.contacts[peer.index()].address;
