@@ -17,4 +17,4 @@ pub mod run;
 pub mod stack;
 
 pub use print::{print, print_usage};
-pub use run::{Args, Bind, FailureOptions, guard, run};
+pub use run::{Args, Bind, FailureOptions, NodeOptions, agent, guard, run};

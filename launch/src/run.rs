@@ -49,7 +49,7 @@ pub(crate) use apps::App;
 pub use cpus::allowed as allowed_cpus;
 pub use failures::Options as FailureOptions;
 pub use guard::guard;
-pub use nodes::agent;
+pub use nodes::{NodeOptions, agent};
 pub use pmix::{pmix_rank, pmix_server};
 
 use crate::log::{self, Verbosity};
@@ -91,7 +91,7 @@ pub struct Args {
     #[command(flatten)]
     verbosity: Verbosity,
     #[command(flatten)]
-    nodes: nodes::NodeOptions,
+    nodes: NodeOptions,
     // The last: what comes after it would stand under its heading.
     #[command(flatten)]
     failures: failures::Options,
@@ -110,7 +110,7 @@ impl Args {
             apps: vec![App { ranks, program, args }],
             environment: Vec::new(),
             verbosity: Verbosity::default(),
-            nodes: nodes::NodeOptions::default(),
+            nodes: NodeOptions::default(),
             failures: failures::Options::default(),
         }
     }
@@ -118,6 +118,11 @@ impl Args {
     /// The same, with this to be done about ranks that fail.
     pub fn with(self, failures: FailureOptions) -> Self {
         Args { failures, ..self }
+    }
+
+    /// The same, on these hosts.
+    pub fn on(self, nodes: NodeOptions) -> Self {
+        Args { nodes, ..self }
     }
 
     /// The same, with these variables in the environment of every rank.
@@ -255,7 +260,8 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// To be called on a thread that outlives the job, of a program that has no other child processes,
 /// and that does nothing but call [`guard`] when it is itself started with the one argument
 /// `guard`, and, where messages are logged, [`eventlog`](crate::eventlog::eventlog) when it is
-/// started with `eventlog` and its arguments. Only `taffrail` itself runs programs of Open MPI.
+/// started with `eventlog` and its arguments; and, where hosts are named, [`agent`] and
+/// [`copies`](crate::eventlog::copies) in the same way. Only `taffrail` itself runs programs of Open MPI.
 pub fn run(args: Args) -> ExitCode {
     let started = args
         .verbosity

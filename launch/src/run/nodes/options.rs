@@ -2,6 +2,7 @@
 
 use super::allocation::Allocation;
 use crate::run::{Args, Failure};
+use clap::ValueEnum;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -91,7 +92,7 @@ impl NodeOptions {
     ///
     /// # Errors
     /// There is none, and the user wants it.
-    pub fn take_allocation(&mut self) -> Result<(), Failure> {
+    pub(crate) fn take_allocation(&mut self) -> Result<(), Failure> {
         if matches!(self.launcher, Some(Starting::Ssh | Starting::Fork)) || self.rsh_agent.is_some()
         {
             return Ok(());
@@ -118,7 +119,7 @@ impl NodeOptions {
 
     /// # Errors
     /// An option is without effect.
-    pub fn check(&self) -> Result<(), Failure> {
+    pub(crate) fn check(&self) -> Result<(), Failure> {
         let is_over_nodes = self.is_over_nodes();
         if self.launcher == Some(Starting::Fork) && is_over_nodes {
             return Err(usage(
@@ -140,7 +141,7 @@ impl NodeOptions {
     ///
     /// # Errors
     /// What cannot be, or is not there over nodes yet.
-    pub fn plan(&self, args: &Args) -> Result<Plan, Failure> {
+    pub(crate) fn plan(&self, args: &Args) -> Result<Plan, Failure> {
         let missing = [("--logging causal", args.failures.is_causal())];
         if let Some((what, _)) = missing.iter().find(|(_, asked)| *asked) {
             return Err(usage(&format!("{what} does not go with --hosts and --hostfile yet")));
@@ -178,11 +179,58 @@ impl NodeOptions {
         })
     }
 
+    /// The same with room for one rank on each host, so that ranks of a job that has as many are on different ones.
+    ///
+    /// # Errors
+    /// There are fewer hosts than `at_least`, or the file of hosts cannot be read.
+    pub fn one_rank_each(self, at_least: usize) -> Result<Self, String> {
+        let Hosts(mut hosts) = self.hosts().map_err(|failure| failure.why)?;
+        if hosts.len() < at_least {
+            let got = hosts.len();
+            return Err(format!("--hosts: expected {at_least} different hosts or more, got {got}"));
+        }
+        hosts.iter_mut().for_each(|host| host.slots = 1);
+        Ok(NodeOptions { hosts: Some(Hosts(hosts)), hostfile: None, ..self })
+    }
+
+    /// The same as words of a command line, for a program that starts another one which has these options.
+    pub fn words(&self) -> Vec<OsString> {
+        let mut words = Vec::new();
+        let mut add = |name: &str, value: OsString| words.extend([name.into(), value]);
+        if let Some(hosts) = &self.hosts {
+            add("--hosts", hosts.to_string().replace(' ', "").into());
+        }
+        if let Some(file) = &self.hostfile {
+            add("--hostfile", file.into());
+        }
+        if let Some(network) = &self.network {
+            add("--network", network.to_string().into());
+        }
+        if let Some(command) = &self.rsh_agent {
+            add("--rsh-agent", command.into());
+        }
+        if let Some(value) = self.launcher.and_then(|launcher| launcher.to_possible_value()) {
+            add("--launcher", value.get_name().into());
+        }
+        if let Some(path) = &self.launch_agent {
+            add("--launch-agent", path.clone());
+        }
+        for (name, time) in [("--start-timeout", self.start_timeout), ("--lease", self.lease)] {
+            if let Some(time) = time {
+                add(name, format!("{}ms", time.as_millis()).into());
+            }
+        }
+        if self.oversubscribe {
+            words.push("--oversubscribe".into());
+        }
+        words
+    }
+
     /// Whether more than one host is named.
     ///
     /// # Errors
     /// The file of hosts cannot be read.
-    pub fn names_several(&self) -> Result<bool, Failure> {
+    pub(crate) fn names_several(&self) -> Result<bool, Failure> {
         Ok(self.hosts()?.0.len() > 1)
     }
 
@@ -246,6 +294,34 @@ mod tests {
         assert_eq!(reliable.hosts.of_ranks(reliable.reliable).to_string(), "a:2, b:2");
         let many: Vec<String> = (0..33).map(|host| format!("h{host}")).collect();
         assert_eq!(plan(&format!("--hosts {}", many.join(","))).unwrap().start_timeout, 2 * START);
+    }
+
+    fn options(words: &[OsString]) -> NodeOptions {
+        let line = ["run", "-n", "4"].map(OsString::from).into_iter().chain(words.iter().cloned());
+        let line = line.chain(["--", "true"].map(OsString::from));
+        Cli::try_parse_from(line).map_err(|e| e.to_string()).unwrap().args.nodes
+    }
+
+    #[test]
+    fn the_options_as_words_are_the_options() {
+        let line = "--hosts a:2,me@[fd00::1]:3 --network 10.0.0.0/8 --launch-agent /opt/taffrail --start-timeout 1500ms \
+                    --lease 2s --oversubscribe --launcher ssh --rsh-agent";
+        let mut words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+        words.push("env X={host}".into());
+        let all = options(&words);
+        assert!(all.hosts.is_some() && all.oversubscribe && all.lease.is_some());
+        assert_eq!(options(&all.words()), all);
+        let file = options(&["--hostfile".into(), "some file".into()]);
+        assert_eq!(options(&file.words()), file);
+        assert!(NodeOptions::default().words().is_empty());
+    }
+
+    #[test]
+    fn ranks_of_a_pair_are_on_two_hosts() {
+        let two = options(&["--hosts".into(), "a:2,b:2".into()]).one_rank_each(2).unwrap();
+        assert_eq!(two.hosts().unwrap().to_string(), "a:1, b:1");
+        let one = options(&["--hosts".into(), "a:2,a:2".into()]).one_rank_each(2);
+        assert_eq!(one.unwrap_err(), "--hosts: expected 2 different hosts or more, got 1");
     }
 
     #[test]
