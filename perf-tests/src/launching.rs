@@ -1,5 +1,6 @@
 //! Starting this command again, as ranks of a job or as a measurement of its own.
 
+use crate::whereabouts::Network;
 use crate::{Error, progress};
 use serde::de::DeserializeOwned;
 use std::ffi::{OsStr, OsString};
@@ -7,7 +8,7 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
-use taffrail_launch::{Bind, FailureOptions};
+use taffrail_launch::{Bind, FailureOptions, NodeOptions};
 
 /// Whether a launcher started this process as a rank.
 pub fn in_a_job() -> bool {
@@ -41,17 +42,18 @@ pub fn must_be_alone(command: &str, starts: &str) -> Result<(), Error> {
     }
 }
 
-/// Runs this very command as `ranks` ranks of a job on this machine; its exit status. Ranks are
-/// not bound to CPUs: they pin themselves, after `limits` had a look at the others. `more` are
+/// Runs this very command as `ranks` ranks of a job on this machine, or on the hosts that `nodes` names; its exit
+/// status. Ranks are not bound to CPUs: they pin themselves, after `limits` had a look at the others. `more` are
 /// arguments that ranks get beside those of this process.
 pub fn this_command(
     ranks: u32,
     failures: &FailureOptions,
+    nodes: &NodeOptions,
     more: &[&OsStr],
 ) -> Result<ExitCode, Error> {
     let arguments = std::env::args_os().skip(1).chain(more.iter().map(OsString::from)).collect();
     let job = taffrail_launch::Args::new(ranks, Bind::None, own_path()?.into(), arguments);
-    Ok(taffrail_launch::run(job.with(failures.clone())))
+    Ok(taffrail_launch::run(job.with(failures.clone()).on(nodes.clone())))
 }
 
 /// Runs `taffrail-perf` with `arguments` as a process of its own, and returns the rows of its
@@ -115,4 +117,74 @@ pub fn measure_each<V: Copy + std::fmt::Display, R: DeserializeOwned>(
     }
     drop(bar);
     Ok(rows)
+}
+
+/// Whether hosts are named, on which ranks are to run.
+///
+/// # Errors
+/// [`Error::Usage`] when options say how hosts are reached, and none is named.
+pub fn over_nodes(nodes: &NodeOptions) -> Result<bool, Error> {
+    let words = nodes.words();
+    match (nodes.is_over_nodes(), words.first()) {
+        (false, Some(option)) => {
+            let option = option.to_string_lossy();
+            Err(Error::Usage(format!("{option} needs --hosts or --hostfile")))
+        }
+        (over, _) => Ok(over),
+    }
+}
+
+/// The same with one rank at most on each host, so that two ranks are on two.
+///
+/// # Errors
+/// As [`over_nodes`]; and when there are fewer than two.
+pub fn one_rank_each(nodes: &NodeOptions) -> Result<NodeOptions, Error> {
+    match over_nodes(nodes)? {
+        true => nodes.clone().one_rank_each(2).map_err(Error::Usage),
+        false => Ok(nodes.clone()),
+    }
+}
+
+/// The options that name hosts, as one line.
+pub fn hosts(nodes: &NodeOptions) -> String {
+    let words = nodes.words();
+    words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+/// What a measurement over nodes wrote.
+#[derive(serde::Deserialize)]
+pub struct OverNodes<R> {
+    /// With what it was measured.
+    pub about: AboutNodes,
+    /// Its rows.
+    pub rows: Vec<R>,
+}
+
+/// What is read of that.
+#[derive(serde::Deserialize)]
+pub struct AboutNodes {
+    /// Where the two ranks were, and what was between them.
+    pub network: Option<Network>,
+}
+
+/// As [`measure`], for ranks on the hosts that `nodes` names: where these have no folder for temporary files in common,
+/// so that rows come over standard output. Both are in words if it fails.
+pub fn measure_over<R: DeserializeOwned>(
+    nodes: &NodeOptions,
+    arguments: &[&str],
+) -> Result<OverNodes<R>, String> {
+    let program = own_path().map_err(|e| e.to_string())?;
+    let mut command = Command::new(&program);
+    command.args(arguments).args(nodes.words()).args(["--json", "-", "--quiet"]);
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.map_err(|e| format!("{}: {e}", program.display()))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        // The launcher's line about the end comes after the reason.
+        let lines = said.lines().filter(|line| line.contains("taffrail"));
+        let said = lines.take(2).collect::<Vec<_>>().join("; ");
+        return Err(format!("`taffrail-perf {}`: {}: {said}", arguments.join(" "), output.status));
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    serde_json::from_str(&text).map_err(|e| format!("{}: {e}: {text:?}", arguments.join(" ")))
 }

@@ -37,5 +37,6 @@ pub mod stats;
 pub mod table;
 pub mod tune;
 pub mod verdict;
+pub mod whereabouts;
 
 pub use error::Error;

@@ -53,6 +53,12 @@ enum Command {
     /// Keeps the events of ranks; started by whoever starts them
     #[command(hide = true)]
     Eventlog(taffrail_launch::eventlog::Args),
+    /// Starts and watches the ranks of one node; started by `--hosts`
+    #[command(hide = true)]
+    Agent,
+    /// Keeps copies of the events of other nodes' ranks; started by the agent of a node
+    #[command(hide = true)]
+    Copies(taffrail_launch::eventlog::CopiesArgs),
     /// Ends the ranks of a launcher that died; started by it
     #[command(hide = true)]
     Guard,
@@ -64,7 +70,8 @@ enum Command {
 impl Command {
     /// Whether it measures.
     fn measures(&self) -> bool {
-        !matches!(self, Command::App(_) | Command::Eventlog(_) | Command::Guard | Command::Pages(_))
+        use Command::{Agent, App, Copies, Eventlog, Guard, Pages};
+        !matches!(self, App(_) | Agent | Copies(_) | Eventlog(_) | Guard | Pages(_))
             && !matches!(self, Command::Tune(tune) if tune.show)
     }
 }
@@ -107,6 +114,8 @@ fn main() -> ExitCode {
         Command::Tune(tune) => tune.run(),
         Command::App(app) => app.run(),
         Command::Eventlog(args) => return taffrail_launch::eventlog::eventlog(&args),
+        Command::Agent => return taffrail_launch::agent(),
+        Command::Copies(args) => return taffrail_launch::eventlog::copies(&args),
         Command::Guard => return taffrail_launch::guard(),
         Command::Pages(args) => return taffrail_launch::pages::pages(Arguments::command(), &args),
     };

@@ -5,14 +5,16 @@ use crate::machine;
 use crate::pair::Pair;
 use crate::provenance::Provenance;
 use crate::stats::Spread;
-use crate::{Error, cpus, launching};
+use crate::whereabouts::{Between, Network, Spot};
+use crate::{Error, cpus, launching, say, whereabouts};
 use serde::Serialize;
 use std::process::ExitCode;
-use taffrail::{Dest, Endpoint, Job, Pattern, Settings};
-use taffrail_launch::FailureOptions;
+use std::time::Duration;
+use taffrail::{Endpoint, Job, Settings};
+use taffrail_launch::{FailureOptions, NodeOptions};
 
-/// Tag of the message with a rank's CPU.
-const CPU: u64 = 4;
+/// How often a rank that waits for the others sends what it still has to.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// Where ranks run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +41,8 @@ pub struct Member {
     pub endpoint: Endpoint,
     /// The CPU it was pinned to.
     pub cpu: Option<usize>,
+    /// Where ranks 0 and 1 are, after [`handover`](Self::handover).
+    pub network: Option<Network>,
 }
 
 /// What figures were measured with; written beside them.
@@ -49,6 +53,8 @@ pub struct About {
     pub from: Provenance,
     /// One cache line between the CPUs of ranks 0 and 1, in nanoseconds; measured in the same run.
     pub handover_ns: Option<Spread>,
+    /// Where the two ranks were, and what was between them.
+    pub network: Option<Network>,
     /// What the endpoint uses for each peer.
     pub explain: Option<String>,
 }
@@ -66,10 +72,29 @@ impl Session {
         placement: Placement,
         failures: &FailureOptions,
     ) -> Result<Session, Error> {
+        Session::start_on(ranks, placement, failures, &NodeOptions::default())
+    }
+
+    /// As [`start_logged`](Self::start_logged); where hosts are named, ranks are started there.
+    pub fn start_on(
+        ranks: u32,
+        placement: Placement,
+        failures: &FailureOptions,
+        nodes: &NodeOptions,
+    ) -> Result<Session, Error> {
         if !launching::in_a_job() {
-            return Ok(Session::Done(launching::this_command(ranks, failures, &[])?));
+            return Ok(Session::Done(launching::this_command(ranks, failures, nodes, &[])?));
         }
         Session::join(ranks, placement, Settings::from_env()?)
+    }
+
+    /// As [`start_logged`](Self::start_logged), of two ranks that are on two different hosts if any are named.
+    pub fn start_pair(failures: &FailureOptions, nodes: &NodeOptions) -> Result<Session, Error> {
+        let nodes = match launching::in_a_job() {
+            true => nodes.clone(),
+            false => launching::one_rank_each(nodes)?,
+        };
+        Session::start_on(2, Placement::Pinned, failures, &nodes)
     }
 
     /// As [`start`](Self::start), with settings of its own.
@@ -79,7 +104,8 @@ impl Session {
         settings: Settings,
     ) -> Result<Session, Error> {
         if !launching::in_a_job() {
-            let code = launching::this_command(ranks, &FailureOptions::default(), &[])?;
+            let code =
+                launching::this_command(ranks, &Default::default(), &Default::default(), &[])?;
             return Ok(Session::Done(code));
         }
         Session::join(ranks, placement, settings)
@@ -95,7 +121,7 @@ impl Session {
             Placement::Free => None,
         };
         let endpoint = job.endpoint_with(settings)?;
-        Ok(Session::Rank(Box::new(Member { job, endpoint, cpu })))
+        Ok(Session::Rank(Box::new(Member { job, endpoint, cpu, network: None })))
     }
 }
 
@@ -107,27 +133,55 @@ impl Member {
 
     /// The handover of one cache line between the CPUs of ranks 0 and 1, or if they are not pinned
     /// between the first two CPUs allowed; measured on rank 0 while all others wait without
-    /// spinning. Collective; `None` on the others, and if there is only one CPU.
+    /// spinning. Collective; `None` on the others, if there is only one CPU, and between two machines.
     pub fn handover(&mut self) -> Result<Option<Handover>, Error> {
         let mut measured = None;
-        let none = u64::MAX;
-        let own = self.cpu.map_or(none, |cpu| cpu as u64);
-        match self.job.rank() {
-            0 => {
-                let mut word = [0; 8];
-                self.endpoint.recv(Pattern::new(1, CPU), &mut word)?;
-                let other = u64::from_le_bytes(word);
-                let between = match own == none || other == none {
-                    true => cpus::pair().ok(),
-                    false => (own != other).then_some((own as usize, other as usize)),
-                };
-                measured = between.map(limits::handover).transpose()?;
-            }
-            1 => self.endpoint.send(Dest::new(0, CPU), &own.to_le_bytes())?,
-            _ => {}
+        self.barrier()?;
+        if self.network.is_none() {
+            let spots = self.job.exchange("spot", &Spot::here(self.cpu).to_text())?;
+            let spot = |rank: usize| spots.get(rank).map(|text| Spot::from_text(text));
+            let two = spot(0).zip(spot(1));
+            self.network = two.map(|(first, second)| Network::between(&first, &second));
         }
-        self.job.barrier()?;
+        if let (0, Some(network)) = (self.job.rank(), &self.network) {
+            let pinned = network.cpus.iter().all(Option::is_some);
+            let between = match pinned || network.between == Between::Network {
+                true => network.pair(),
+                false => cpus::pair().ok(),
+            };
+            measured = between.map(limits::handover).transpose()?;
+        }
+        self.barrier()?;
         Ok(measured)
+    }
+
+    /// Waits until every rank is here. Where ranks are on several nodes, a message may have to wait for its event or for
+    /// a connection, and leaves meanwhile.
+    pub fn barrier(&mut self) -> Result<(), Error> {
+        let Member { job, endpoint, .. } = self;
+        if !whereabouts::is_over_nodes() {
+            return Ok(job.barrier()?);
+        }
+        std::thread::scope(|scope| {
+            let others = scope.spawn(|| job.barrier());
+            while !others.is_finished() {
+                endpoint.progress();
+                std::thread::sleep(PAUSE);
+            }
+            let all = others.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            Ok(all?)
+        })
+    }
+
+    /// Prints where the two ranks are, if that is not one node, and the handover between them; warns if the machine is
+    /// busy.
+    pub fn announce(&self, handover: Option<&Handover>) -> Result<(), Error> {
+        if let Some(network) =
+            self.network.as_ref().filter(|at| at.between != Between::SharedMemory)
+        {
+            say::line(network)?;
+        }
+        machine::announce(handover)
     }
 
     /// A number of rank 0's that rank 1 goes by too.
@@ -140,7 +194,11 @@ impl Member {
 
     /// What is written beside the figures.
     pub fn about(&self, handover: Option<Handover>) -> About {
-        About { explain: Some(self.endpoint.explain()), ..About::new(handover) }
+        About {
+            explain: Some(self.endpoint.explain()),
+            network: self.network.clone(),
+            ..About::new(handover)
+        }
     }
 }
 
@@ -150,6 +208,7 @@ impl About {
         About {
             from: Provenance { busy: machine::busy(handover.as_ref()), ..Provenance::here() },
             handover_ns: handover.map(|handover| handover.ns),
+            network: None,
             explain: None,
         }
     }

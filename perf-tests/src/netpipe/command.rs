@@ -9,15 +9,15 @@ use crate::outputs::Outputs;
 use crate::pair::Pair;
 use crate::plot::{Axis, Curve, Panel, Scale, Unit};
 use crate::progress;
-use crate::session::{Member, Placement, Session};
+use crate::session::{Member, Session};
 use crate::stats::Spread;
-use crate::{Error, limits, machine, say};
+use crate::{Error, limits, say};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use taffrail::Endpoint;
 use taffrail::words::counted;
-use taffrail_launch::FailureOptions;
+use taffrail_launch::{FailureOptions, NodeOptions};
 
 /// File that NetPIPE writes by default.
 const NP_OUT: &str = "np.out";
@@ -82,6 +82,9 @@ pub struct Netpipe {
     pub outputs: Outputs,
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented at its type")]
+    pub nodes: NodeOptions,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented at its type")]
     pub failures: FailureOptions,
 }
 
@@ -112,7 +115,7 @@ impl Netpipe {
             return Err(Error::Usage(format!("-l {lower} is above -u {upper}; swap them")));
         }
         self.outputs.check_with(Some(self.np_out()))?;
-        match Session::start_logged(2, Placement::Pinned, &self.failures)? {
+        match Session::start_pair(&self.failures, &self.nodes)? {
             Session::Done(code) => Ok(code),
             Session::Rank(member) => self.be_a_rank(*member).map(|()| ExitCode::SUCCESS),
         }
@@ -135,7 +138,7 @@ impl Netpipe {
         }
         let before = member.handover()?;
         if member.reports() {
-            machine::announce(before.as_ref())?;
+            member.announce(before.as_ref())?;
         }
         let last = member.job.size() - 1;
         let rows = match Pair::of(&mut member.endpoint, 0, last) {
@@ -149,7 +152,7 @@ impl Netpipe {
         if member.reports() {
             self.outputs.write(&member.about(before), &(), &rows, &panels(&rows, before))?;
         }
-        Ok(member.job.barrier()?)
+        member.barrier()
     }
 
     fn sweep(&self, pair: &mut Pair<'_>) -> Result<Vec<Row>, Error> {

@@ -16,6 +16,7 @@ use crate::{Error, cpus, launching, limits, progress, say};
 use serde::Serialize;
 use std::process::ExitCode;
 use taffrail::words::counted;
+use taffrail_launch::NodeOptions;
 
 /// Ranks of every run.
 const RANKS: u32 = 3;
@@ -30,7 +31,8 @@ const RING_ITERATIONS: u32 = 150_000 / DIVISOR as u32;
 /// of which one rank is killed when its work is done, relative to the time of that work; and the time
 /// of applications while more and more of their ranks are killed on the way, from the beginning and
 /// with checkpoints. There are three ranks, each its own set. Every answer is compared with that of a
-/// run without faults.
+/// run without faults. With --hosts the ranks are on these hosts, which need a folder for temporary
+/// files in common (TMPDIR), and events are copied to another node.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Recovery {
     /// How often to measure everything; medians over the rounds are shown
@@ -49,6 +51,9 @@ pub struct Recovery {
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented at its type")]
     pub outputs: Outputs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented at its type")]
+    pub nodes: NodeOptions,
 }
 
 /// What is written beside the figures.
@@ -67,7 +72,11 @@ impl Recovery {
     pub fn run(&self) -> Result<ExitCode, Error> {
         launching::must_be_alone("recovery", "ranks")?;
         self.outputs.check()?;
+        let over_nodes = launching::over_nodes(&self.nodes)?;
         say::line(Machine::here())?;
+        if over_nodes {
+            say::line(format_args!("nodes: {}", launching::hosts(&self.nodes)))?;
+        }
         let handover = cpus::pair().ok().map(limits::handover).transpose()?;
         machine::announce(handover.as_ref())?;
         let at_the_end = self.sizes.iter().map(|&size| Experiment::AtTheEnd(size));
@@ -84,7 +93,7 @@ impl Recovery {
             for &experiment in &experiments {
                 let (arguments, kills) = command(experiment, round);
                 bar.step(arguments.clone());
-                let cost = measure(&arguments, kills).and_then(|cost| {
+                let cost = measure(&arguments, &self.nodes, kills).and_then(|cost| {
                     match results.checksum(experiment) {
                         Some(before) if before != cost.checksum => {
                             Err(format!("its answer is {}, and was {before}", cost.checksum))
@@ -161,8 +170,10 @@ fn command(experiment: Experiment, round: u32) -> (String, usize) {
     (arguments, kills.len())
 }
 
-fn measure(arguments: &str, kills: usize) -> Result<Cost, String> {
-    let arguments: Vec<String> = arguments.split(' ').map(String::from).collect();
+fn measure(arguments: &str, nodes: &NodeOptions, kills: usize) -> Result<Cost, String> {
+    let words = nodes.words();
+    let words = words.iter().map(|word| word.to_string_lossy().into_owned());
+    let arguments: Vec<String> = arguments.split(' ').map(String::from).chain(words).collect();
     let lives: Vec<Life> = launching::measure(&arguments).map_err(|e| e.to_string())?;
     Cost::of(&lives, kills).map_err(|e| e.to_string())
 }

@@ -9,6 +9,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
+use taffrail_launch::NodeOptions;
 
 /// An application some of whose ranks are killed with SIGKILL; what each of their processes went
 /// through
@@ -30,6 +31,9 @@ pub struct Faults {
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented at its type")]
     pub output: JsonOutput,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented at its type")]
+    pub nodes: NodeOptions,
     /// Where processes of ranks tell what they went through; given by whoever starts them
     #[arg(long, hide = true)]
     pub record: Option<PathBuf>,
@@ -81,7 +85,7 @@ impl Faults {
             .map_err(|source| Error::System { what: "making a temporary folder", source })?;
         let record = folder.path().join("lives");
         let more = ["--record".as_ref(), record.as_os_str()];
-        let code = launching::this_command(ranks, &self.app.failures, &more)?;
+        let code = launching::this_command(ranks, &self.app.failures, &self.nodes, &more)?;
         if code == ExitCode::SUCCESS {
             let lives = Life::recorded(&record)?;
             lives.iter().try_for_each(print)?;
