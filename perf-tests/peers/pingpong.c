@@ -1,11 +1,12 @@
 /* What NetPIPE and osu_mbw_mr measure, between two MPI ranks:
  *
- *     pingpong CPU CPU BATCHES SECONDS [SIZE [apart]]
+ *     pingpong CPU CPU BATCHES SECONDS [SIZE [apart|each]]
  *
  * Rank r stays on the r-th CPU. Under a heading a figure for each batch: the microseconds of half a
  * round trip of SIZE bytes or, without SIZE, messages of 8 bytes a second in windows of 64. A batch
  * takes about SECONDS, unless its messages have too many bytes. What has come is sent back out of the
- * same buffer, as NetPIPE does; `apart`, received into another, and what is sent never changes. */
+ * same buffer, as NetPIPE does; `apart`, received into another, and what is sent never changes. `each`: a
+ * batch is one round trip, timed alone. */
 /* Bytes that are sent in each direction, so that a log stays in memory. */
 #define MOST_BYTES (320L << 20)
 
@@ -136,6 +137,23 @@ static void window(double took)
     printf("%.1f\n", WINDOW / took);
 }
 
+/* As many round trips as there are batches, each with a figure of its own, after some that warm up. */
+static void time_each(void)
+{
+    double *took = malloc((batches + 1) * sizeof *took);
+    if (!took)
+        fail("no memory for times");
+    ping_pong(batches / 10 + STEPS);
+    for (int trip = 0; trip < batches; trip++) {
+        double begin = MPI_Wtime();
+        ping_pong(1);
+        took[trip] = MPI_Wtime() - begin;
+    }
+    for (int trip = 0; rank == 0 && trip < batches; trip++)
+        round_trip(took[trip]);
+    free(took);
+}
+
 /* Each rank's bytes differ from the other's, and from place to place. */
 static unsigned char byte(int from, int at)
 {
@@ -183,7 +201,7 @@ static void check_round_trip(void)
 int main(int argc, char **argv)
 {
     if (argc < 5 || argc > 7) {
-        fprintf(stderr, "usage: pingpong CPU CPU BATCHES SECONDS [SIZE [apart]]\n");
+        fprintf(stderr, "usage: pingpong CPU CPU BATCHES SECONDS [SIZE [apart|each]]\n");
         return 2;
     }
     stay(argv + 1);
@@ -198,8 +216,9 @@ int main(int argc, char **argv)
     if (rank == 0)
         printf("figure\n");
     if (argc > 5) {
-        prepare(atoi(argv[5]), argc > 6);
-        measure(ping_pong, round_trip);
+        int each = argc > 6 && strcmp(argv[6], "each") == 0;
+        prepare(atoi(argv[5]), argc > 6 && !each);
+        each ? time_each() : measure(ping_pong, round_trip);
         check_round_trip();
     } else {
         prepare(WINDOW * SHORT, 1);

@@ -89,6 +89,14 @@ impl<W: Named> Results<W> {
         sizes
     }
 
+    /// What was measured, or was to be.
+    pub fn tried(&self) -> Vec<W> {
+        let mut whats: Vec<W> = self.times.keys().map(|&(_, what)| what).collect();
+        whats.sort();
+        whats.dedup();
+        whats
+    }
+
     /// What there is at least one time of.
     pub fn measured(&self) -> Vec<W> {
         let with_a_time = self.times.iter().filter(|(_, times)| times.iter().any(Option::is_some));

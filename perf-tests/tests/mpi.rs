@@ -88,6 +88,32 @@ fn one_program_is_measured_over_all_transports_of_all_mpis() {
 }
 
 #[test]
+fn one_program_is_measured_between_two_nodes() {
+    let (Some(prefix), (expected, dirs)) = (prefix(), here()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut arguments = vec!["--rounds", "1", "--sizes", "8", "--json", "rows.json"];
+    arguments.extend(["--rsh-agent", "env TAFFRAIL_TEST_PART={host}", "--hosts", "a:2,b:2"]);
+    arguments.extend(dirs.iter().map(String::as_str));
+    let Output { status, stdout, stderr } = perf_mpi(folder.path(), &prefix, &arguments);
+    let text = String::from_utf8_lossy(&stdout);
+    assert!(status.success(), "{status}\n{text}\n{}", String::from_utf8_lossy(&stderr));
+    assert!(
+        text.contains("--hosts a:1,b:1") && text.contains("median of its round trips"),
+        "{text}"
+    );
+    let document = std::fs::read_to_string(folder.path().join("rows.json")).unwrap();
+    let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+    for (mpi, _) in expected {
+        let of = |row: &&serde_json::Value| row["mpi"].as_str().unwrap().starts_with(mpi);
+        let rows = document["rows"].as_array().unwrap().iter().filter(of);
+        let mut whats: Vec<_> = rows.map(|row| row["what"].as_str().unwrap()).collect();
+        whats.retain(|what| *what != "handover");
+        let all = ["own", "Taffrail", "set per rank", "reserved", "every reception"];
+        assert_eq!(whats, all, "{mpi}: {text}");
+    }
+}
+
+#[test]
 fn a_program_with_a_kill_answers_as_without() {
     let (Some(prefix), (expected, dirs)) = (prefix(), here()) else { return };
     if !expected.iter().any(|(mpi, _)| *mpi == "MPICH 5") {

@@ -2,9 +2,9 @@
 
 use super::installed::{Installed, Places};
 use super::program::Program;
-use super::results::{Results, Row, TRANSPORTS, What, rows};
+use super::results::{OVER_NODES, Results, Row, TRANSPORTS, What, rows};
 use super::table::{rates_table, ratios_table, times_table};
-use super::targets::judge;
+use super::targets::{judge, judge_over_nodes};
 use crate::held::Held;
 use crate::limits::{self, Handover};
 use crate::machine::Distance;
@@ -21,14 +21,17 @@ use crate::verdict::Verdict;
 use crate::{Error, cpus, launching, progress, say};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use taffrail::words::counted;
+use taffrail_launch::NodeOptions;
 
 /// An MPI program over its MPI's own transport and over Taffrail, also logged, measured in turn
 ///
 /// Half a round trip of messages, and the rate of those of 8 bytes, of one program that each MPI
-/// found here compiles with its mpicc, between two ranks that are bound to a CPU each.
+/// found here compiles with its mpicc, between two ranks that are bound to a CPU each. With --hosts they are on
+/// two hosts, and the MPI's own transport is its sockets: Open MPI's btl/tcp, or the provider tcp of MPICH's
+/// libfabric. Programs, MPIs and Taffrail have to be under the same paths there, temporary files too (TMPDIR).
 #[derive(Clone, Debug, clap::Args)]
 pub struct Mpi {
     /// How often to measure everything; medians over the rounds are shown
@@ -49,6 +52,9 @@ pub struct Mpi {
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented at its type")]
     pub outputs: Outputs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented at its type")]
+    pub nodes: NodeOptions,
 }
 
 /// What is written beside the figures.
@@ -79,6 +85,7 @@ struct Rates<'a> {
 struct Measured<'a> {
     mpi: &'a Installed,
     program: Result<Program<'a>, String>,
+    transports: &'static [What],
     results: Results,
 }
 
@@ -87,6 +94,10 @@ impl Mpi {
     pub fn run(&self) -> Result<ExitCode, Error> {
         launching::must_be_alone("mpi", "ranks and other programs")?;
         self.outputs.check()?;
+        let nodes = launching::one_rank_each(&self.nodes)?;
+        if self.apart && nodes.is_over_nodes() {
+            return Err(Error::Usage("--apart does not go with --hosts".into()));
+        }
         let taffrail = self.places.taffrail()?;
         let found = self.places.mpis()?;
         let between = cpus::pair()?;
@@ -95,11 +106,13 @@ impl Mpi {
         let held = Held::keep();
         let folder = tempfile::tempdir()
             .map_err(|source| Error::System { what: "making a temporary folder", source })?;
-        let prepare = |(place, mpi)| Measured::new(mpi, &taffrail, folder.path(), place);
+        let prepare = |(place, mpi): (usize, _)| {
+            Measured::new(mpi, &taffrail, &nodes, folder.path().join(place.to_string()))
+        };
         let mut all =
             found.all.iter().enumerate().map(prepare).collect::<Result<Vec<_>, Error>>()?;
         let sizes: Vec<usize> = self.sizes.iter().map(|&size| size as usize).collect();
-        let runs: usize = all.len() * TRANSPORTS.len();
+        let runs: usize = all.iter().map(|of| of.transports.len()).sum();
         let steps = runs * (sizes.len() + 1);
         let bar = progress::over(true, u64::from(self.rounds) * steps as u64);
         for _ in 0..self.rounds {
@@ -122,9 +135,10 @@ impl Mpi {
             "Medians of {} (1st-99th percentile); half a round trip.",
             counted(self.rounds, "round")
         ))?;
-        say::line(
-            "A figure of a round is the median of its batches; a round measures one transport after",
-        )?;
+        let parts = if self.nodes.is_over_nodes() { "round trips" } else { "batches" };
+        say::line(format_args!(
+            "A figure of a round is the median of its {parts}; a round measures one transport after"
+        ))?;
         say::line("the other, size by size.")?;
         match self.apart {
             true => say::line(
@@ -135,6 +149,13 @@ impl Mpi {
             }
         }
         say::line(format_args!("The processors are to be {distance}."))?;
+        if self.nodes.is_over_nodes() {
+            say::line(format_args!(
+                "Nodes, with a rank on each of the first two: {}.",
+                launching::hosts(&self.nodes)
+            ))?;
+            say::line("Own: Open MPI's btl/tcp, or the provider tcp of MPICH's libfabric.")?;
+        }
         for of in all {
             say::line(format_args!("\n{}:", of.name()))?;
             say::text(times_table(&of.results))?;
@@ -145,7 +166,10 @@ impl Mpi {
         if all.iter().any(|of| of.results.any_moved()) {
             say::line(format_args!("\n{MARKED}"))?;
         }
-        let judged = |of: &Measured<'_>| judge(of.mpi.launcher.mpi, of.name(), &of.results);
+        let judged = |of: &Measured<'_>| match self.nodes.is_over_nodes() {
+            true => judge_over_nodes(of.name(), &of.results),
+            false => judge(of.mpi.launcher.mpi, of.name(), &of.results),
+        };
         let targets: Vec<Verdict> = all.iter().flat_map(judged).collect();
         say::line("\nTargets:")?;
         say::lines("  ", &targets)?;
@@ -174,13 +198,13 @@ impl<'a> Measured<'a> {
     fn new(
         mpi: &'a Installed,
         taffrail: &'a Path,
-        folder: &Path,
-        place: usize,
+        nodes: &'a NodeOptions,
+        folder: PathBuf,
     ) -> Result<Self, Error> {
-        let folder = folder.join(place.to_string());
         std::fs::create_dir(&folder).map_err(Error::file(&folder))?;
-        let program = Program::new(mpi, taffrail, &folder);
-        Ok(Measured { mpi, program, results: Results::default() })
+        let program = Program::new(mpi, taffrail, nodes, &folder);
+        let transports = if nodes.is_over_nodes() { &OVER_NODES[..] } else { &TRANSPORTS };
+        Ok(Measured { mpi, program, transports, results: Results::default() })
     }
 
     /// As it calls itself, with its version.
@@ -198,23 +222,25 @@ impl<'a> Measured<'a> {
         apart: bool,
         bar: &Progress,
     ) -> Result<(), Error> {
-        let Measured { mpi, program, .. } = self;
+        let Measured { mpi, program, transports, .. } = self;
         let program = program.as_ref().map_err(String::clone);
         let doing = |what: &str, over: What| {
             bar.step(format!("{}: {what}: {}", mpi.launcher.version, over.name()));
         };
-        let transports = TRANSPORTS;
         self.results.begin_round();
         for &size in sizes {
             self.results.add_time(size, What::Handover, awake.handover_us()?);
-            for &over in &transports {
+            for &over in transports.iter() {
                 doing(&bytes(size), over);
-                let time_us = || program.clone()?.time_us(over, between, size, apart);
+                let time_us = || match transports.contains(&What::Every) {
+                    true => program.clone()?.trip_us(over, between, size),
+                    false => program.clone()?.time_us(over, between, size, apart),
+                };
                 let time_us = awake.settled(|| held.lent(over.takes_memory(), time_us))?;
                 self.results.add_time(size, over, time_us);
             }
         }
-        for &over in &transports {
+        for &over in transports.iter() {
             doing("message rate", over);
             let rate = || program.clone()?.rate(over, between);
             self.results.add_rate(over, awake.settled(rate)?);
@@ -228,7 +254,7 @@ impl<'a> Measured<'a> {
         let missing = self.results.missing.iter();
         Rates {
             name: self.name(),
-            rates: TRANSPORTS.into_iter().filter_map(rate).collect(),
+            rates: self.transports.iter().copied().filter_map(rate).collect(),
             rates_moved: moved.map(|(what, &rounds)| (what.name(), rounds)).collect(),
             missing: missing.map(|(what, why)| (what.name(), why.as_str())).collect(),
         }

@@ -10,5 +10,7 @@ mod table;
 mod targets;
 
 pub use command::Mpi;
-pub use installed::Places;
+pub use installed::{Installed, Places};
 pub use kills::MpiKill;
+pub(crate) use program::Program;
+pub(crate) use results::What as Transport;

@@ -12,7 +12,7 @@ pub const SHORT: usize = 8;
 pub enum What {
     /// The limit of small messages: one cache line handed over.
     Handover,
-    /// What the MPI uses by itself.
+    /// What the MPI uses by itself: inside a node, or over sockets.
     Own,
     /// The provider `shm` of its libfabric.
     Shm,
@@ -24,11 +24,17 @@ pub enum What {
     SenderBased,
     /// The same, with memory for the log that is had at the start.
     Reserved,
+    /// The same, where every reception is an event: MPICH-V2's setting.
+    Every,
 }
 
-/// All transports, with every MPI in this order.
+/// All transports inside a node, with every MPI in this order.
 pub const TRANSPORTS: [What; 6] =
     [What::Own, What::Shm, What::Taffrail, What::Elided, What::SenderBased, What::Reserved];
+
+/// Those between two nodes, where the event loggers of both have every event.
+pub const OVER_NODES: [What; 5] =
+    [What::Own, What::Taffrail, What::SenderBased, What::Reserved, What::Every];
 
 impl Named for What {
     fn name(self) -> &'static str {
@@ -40,6 +46,7 @@ impl Named for What {
             What::Elided => "one set",
             What::SenderBased => "set per rank",
             What::Reserved => "reserved",
+            What::Every => "every reception",
         }
     }
 }
@@ -53,13 +60,23 @@ impl What {
             What::Reserved => {
                 Some(&["--logging", "pessimistic", "--sets", "rank", "--log-memory", "512M"])
             }
+            What::Every => Some(&[
+                "--logging",
+                "pessimistic",
+                "--sets",
+                "rank",
+                "--log-memory",
+                "512M",
+                "--events",
+                "all",
+            ]),
             _ => None,
         }
     }
 
     /// Whether payload is logged, which takes memory.
     pub fn takes_memory(self) -> bool {
-        matches!(self, What::SenderBased | What::Reserved)
+        matches!(self, What::SenderBased | What::Reserved | What::Every)
     }
 
     /// What this is to be compared with: the same without logging, or the MPI's own transport.

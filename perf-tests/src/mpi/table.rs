@@ -1,38 +1,48 @@
 //! The figures of one MPI on the terminal. Every one is a median over the rounds, with its 1st and
 //! 99th percentile in brackets.
 
-use super::results::{Results, SHORT, TRANSPORTS, What};
+use super::results::{Results, SHORT, What};
 use crate::rounds::Named;
 use crate::table::{align, bytes};
 
 /// Half a round trip of each size over everything.
 pub fn times_table(results: &Results) -> String {
-    let headings = TRANSPORTS.iter().map(|what| format!("{} us", what.name()));
+    let transports = transports(results);
+    let headings = transports.iter().map(|what| format!("{} us", what.name()));
     let mut rows = vec![[String::from("size")].into_iter().chain(headings).collect()];
     for size in results.sizes() {
         let cell = |&what| results.time_cell(size, what);
-        rows.push([bytes(size)].into_iter().chain(TRANSPORTS.iter().map(cell)).collect());
+        rows.push([bytes(size)].into_iter().chain(transports.iter().map(cell)).collect());
     }
     align(&rows)
 }
 
+/// All but the limit.
+fn transports(results: &Results) -> Vec<What> {
+    results.tried().into_iter().filter(|&what| what != What::Handover).collect()
+}
+
 /// Taffrail's times by those of the other transports, and times with logging by Taffrail's without.
-const RATIOS: [(What, What); 5] = [
+const RATIOS: [(What, What); 6] = [
     (What::Taffrail, What::Own),
     (What::Taffrail, What::Shm),
     (What::Elided, What::Taffrail),
     (What::SenderBased, What::Taffrail),
     (What::Reserved, What::Taffrail),
+    (What::Every, What::Taffrail),
 ];
 
 /// The ratios of each size.
 pub fn ratios_table(results: &Results) -> String {
+    let tried = results.tried();
+    let ratios =
+        RATIOS.iter().filter(|(above, below)| tried.contains(above) && tried.contains(below));
     let headings =
-        RATIOS.iter().map(|(above, below)| format!("{} / {}", above.name(), below.name()));
+        ratios.clone().map(|(above, below)| format!("{} / {}", above.name(), below.name()));
     let mut rows = vec![[String::from("size")].into_iter().chain(headings).collect()];
     for size in results.sizes() {
         let cell = |&(above, below)| results.ratio_cell((size, above), (size, below));
-        rows.push([bytes(size)].into_iter().chain(RATIOS.iter().map(cell)).collect());
+        rows.push([bytes(size)].into_iter().chain(ratios.clone().map(cell)).collect());
     }
     align(&rows)
 }
@@ -40,7 +50,7 @@ pub fn ratios_table(results: &Results) -> String {
 /// The message rate over each transport, beside what it is compared with.
 pub fn rates_table(results: &Results) -> String {
     let mut rows = Vec::new();
-    for what in TRANSPORTS {
+    for what in transports(results) {
         if results.rate(what).is_none() {
             continue;
         }
@@ -57,6 +67,7 @@ pub fn rates_table(results: &Results) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::results::TRANSPORTS;
     use super::*;
     use crate::settled::Taken;
 
@@ -71,6 +82,7 @@ mod tests {
                 results.add_time(size, What::SenderBased, Ok(us * factor * 1.5));
             }
             results.add_time(8, What::Shm, Err("no such provider".into()));
+            results.add_time(8, What::Reserved, Err("no memory".into()));
             results.add_rate(What::Own, Ok(2e6 * factor));
             results.add_rate(What::Taffrail, Ok(3e6 * factor));
         }

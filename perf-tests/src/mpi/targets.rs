@@ -24,8 +24,31 @@ const LOGGING: [(What, usize, Bound); 6] = [
     (What::Reserved, 1 << 20, Bound::AtLeast(0.7)),
 ];
 
+/// The same between two nodes. Of times relative to the own transport over sockets, at each size.
+const OVER_NODES: [(What, usize, Bound, What); 10] = [
+    (What::Taffrail, 8, Bound::AtMost(1.0), What::Own),
+    (What::Taffrail, 1 << 10, Bound::AtMost(1.0), What::Own),
+    (What::Taffrail, 64 << 10, Bound::AtMost(1.0), What::Own),
+    (What::Taffrail, 1 << 20, Bound::AtMost(1.0), What::Own),
+    (What::SenderBased, 8, Bound::AtMost(1.1), What::Taffrail),
+    (What::SenderBased, 64 << 10, Bound::AtLeast(0.95), What::Taffrail),
+    (What::SenderBased, 1 << 20, Bound::AtLeast(0.95), What::Taffrail),
+    (What::Reserved, 64 << 10, Bound::AtLeast(0.95), What::Taffrail),
+    (What::Reserved, 1 << 20, Bound::AtLeast(0.95), What::Taffrail),
+    (What::Every, 8, Bound::AtMost(2.0), What::Taffrail),
+];
+
 /// Every target of an MPI of this name, judged; those of sizes that were left out are left out.
 pub fn judge(mpi: Mpi, name: &str, results: &Results) -> Vec<Verdict> {
+    judge_all(inside_a_node(mpi), name, results)
+}
+
+/// The same of ranks on two nodes.
+pub fn judge_over_nodes(name: &str, results: &Results) -> Vec<Verdict> {
+    judge_all(OVER_NODES.to_vec(), name, results)
+}
+
+fn inside_a_node(mpi: Mpi) -> Vec<(What, usize, Bound, What)> {
     let own = match mpi {
         Mpi::Open => AGAINST_OPEN_MPI,
         Mpi::Mpich | Mpi::Intel => AGAINST_OTHERS,
@@ -37,6 +60,14 @@ pub fn judge(mpi: Mpi, name: &str, results: &Results) -> Vec<Verdict> {
     let (least, sizes) = BANDWIDTH;
     all.extend(sizes.map(|size| (What::Taffrail, size, Bound::AtLeast(least), What::Own)));
     all.extend(LOGGING.map(|(what, size, bound)| (what, size, bound, What::Taffrail)));
+    all
+}
+
+fn judge_all(
+    mut all: Vec<(What, usize, Bound, What)>,
+    name: &str,
+    results: &Results,
+) -> Vec<Verdict> {
     let sizes = results.sizes();
     all.retain(|(_, size, ..)| sizes.contains(size));
     let verdict = |(what, size, wanted, to): (What, usize, Bound, What)| {
@@ -90,6 +121,25 @@ mod tests {
         assert_eq!(verdicts[0].target, "MPICH 5.0.2: 8 B, Taffrail / own");
         assert_eq!(verdicts[2].target, "MPICH 5.0.2: 1 MiB bandwidth, Taffrail / own");
         assert_eq!(verdicts[2].got, Some(1.875), "bandwidth is the inverse of time");
+    }
+
+    #[test]
+    fn between_nodes_bandwidth_with_a_log_is_judged() {
+        let mut results = Results::default();
+        results.begin_round();
+        for (what, short, long) in [
+            (What::Own, 20.0, 60.0),
+            (What::Taffrail, 10.0, 50.0),
+            (What::SenderBased, 10.9, 52.0),
+            (What::Reserved, 11.0, 60.0),
+            (What::Every, 21.0, 70.0),
+        ] {
+            results.add_time(8, what, Ok(short));
+            results.add_time(64 << 10, what, Ok(long));
+        }
+        let verdicts = judge_over_nodes("MPICH", &results);
+        let expected = [true, true, true, true, false, false].map(Some);
+        assert_eq!(met(&verdicts), expected, "{verdicts:?}");
     }
 
     #[test]
