@@ -12,6 +12,7 @@ use taffrail_perf::matching::Match;
 use taffrail_perf::mpi::{Mpi, MpiKill};
 use taffrail_perf::netpipe::Netpipe;
 use taffrail_perf::overcommit::Overcommit;
+use taffrail_perf::pingpong::Pingpong;
 use taffrail_perf::poll::Poll;
 use taffrail_perf::rate::Rate;
 use taffrail_perf::recovery::{Faults, Recovery};
@@ -35,6 +36,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Netpipe(Netpipe),
+    Pingpong(Pingpong),
     Rate(Rate),
     Match(Match),
     Poll(Poll),
@@ -98,6 +100,7 @@ fn main() -> ExitCode {
     }
     let result = match command {
         Command::Netpipe(netpipe) => netpipe.run(),
+        Command::Pingpong(pingpong) => pingpong.run(),
         Command::Rate(rate) => rate.run(),
         Command::Match(matching) => matching.run(),
         Command::Poll(poll) => poll.run(),

@@ -14,16 +14,22 @@ use crate::session::About;
 use crate::settled::{Awake, MARKED};
 use crate::table::bytes;
 use crate::verdict::Verdict;
-use crate::{Error, cpus, launching, limits, ours, progress, say};
+use crate::{Error, cpus, launching, limits, network, ours, progress, say};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use taffrail::words::counted;
+use taffrail_launch::NodeOptions;
 
 /// Bytes of the messages whose rate is compared.
 const RATE_SIZE: usize = 8;
 
 /// Taffrail, every other transport found here and the machine's limits, measured in turn
+///
+/// With --hosts between two hosts: Taffrail beside a plain socket, `fi_pingpong` over libfabric's tcp, Open MPI over
+/// its btl/tcp and MPICH over the provider tcp of its libfabric, as far as they are here. Programs, MPIs and Taffrail
+/// have to be under the same paths there, temporary files too (TMPDIR).
 #[derive(Clone, Debug, clap::Args)]
 pub struct Compare {
     /// How often to measure everything; medians over the rounds are shown
@@ -31,17 +37,25 @@ pub struct Compare {
           value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
     /// Message sizes: bytes, or with a unit (64K, 1M; K is 1024 bytes)
-    #[arg(long, value_name = "SIZE,..", value_delimiter = ',',
-          default_value = "8,64,256,4096,16384,65536,262144,1048576,4194304",
-          value_parser = options::size::<u64>)]
+    /// [default: 8,64,256,4K,16K,64K,256K,1M,4M; with --hosts 8,1K,4K,16K,64K,1M]
+    #[arg(long, value_name = "SIZE,..", value_delimiter = ',', value_parser = options::size::<u64>)]
     pub sizes: Vec<u64>,
     /// A first impression: two rounds of four sizes
     #[arg(long, conflicts_with_all = ["rounds", "sizes"])]
     pub quick: bool,
+    /// Where an MPI is installed that is measured with --hosts, beside those in PATH
+    #[arg(long, value_name = "DIR")]
+    pub mpi_dir: Vec<PathBuf>,
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented at its type")]
     pub outputs: Outputs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented at its type")]
+    pub nodes: NodeOptions,
 }
+
+/// Sizes inside a node.
+const SIZES: [usize; 9] = [8, 64, 256, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20];
 
 /// How everything here is scored.
 const SCORING: &str = "Every figure of a round, of whatever it is, is the best mean of three runs, \
@@ -70,10 +84,14 @@ impl Compare {
     pub fn run(&self) -> Result<ExitCode, Error> {
         launching::must_be_alone("compare", "ranks and other programs")?;
         self.outputs.check()?;
-        let (rounds, sizes) = match self.quick {
-            true => (2, vec![8, 4096, 65536, 1 << 20]),
-            false => (self.rounds, self.sizes.iter().map(|&size| size as usize).collect()),
-        };
+        let (rounds, sizes) = self.rounds_and_sizes(launching::over_nodes(&self.nodes)?);
+        if self.nodes.is_over_nodes() {
+            return network::compare(rounds, &sizes, &self.mpi_dir, &self.nodes, &self.outputs);
+        }
+        if !self.mpi_dir.is_empty() {
+            let why = "--mpi-dir needs --hosts; inside a node `taffrail-perf mpi` measures it";
+            return Err(Error::Usage(why.into()));
+        }
         let between = cpus::pair()?;
         let handover = limits::introduce(between)?;
         let about = About::new(Some(handover));
@@ -96,6 +114,15 @@ impl Compare {
         drop(bar);
         drop(awake);
         self.report(about, &results, rounds)
+    }
+
+    fn rounds_and_sizes(&self, over_nodes: bool) -> (u32, Vec<usize>) {
+        match (self.quick, &self.sizes[..], over_nodes) {
+            (true, ..) => (2, vec![8, 4096, 65536, 1 << 20]),
+            (_, [], true) => (self.rounds, network::SIZES.into()),
+            (_, [], false) => (self.rounds, SIZES.into()),
+            (_, sizes, _) => (self.rounds, sizes.iter().map(|&size| size as usize).collect()),
+        }
     }
 
     fn report(&self, about: About, results: &ByDistance, rounds: u32) -> Result<ExitCode, Error> {

@@ -17,11 +17,12 @@ use crate::settled::Awake;
 use crate::stats::Spread;
 use crate::table::{bytes, message_rate};
 use crate::verdict::Verdict;
-use crate::{Error, cpus, growth, launching, netpipe, ours, peers, progress, say};
+use crate::{Error, cpus, growth, launching, netpipe, network, ours, peers, progress, say};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use taffrail::words::counted;
+use taffrail_launch::NodeOptions;
 
 /// Bytes of the messages whose rate is measured, and of those from any source.
 const SHORT: usize = 8;
@@ -78,6 +79,10 @@ const FRESH_STREAM: usize = (64 << 20) / DIVISOR;
 /// checkpoint whenever it has sent 1 MiB, and what was logged for it is dropped. Every figure is half
 /// a round trip. Event files of the durability `disk` are in a folder made where temporary files are
 /// (TMPDIR).
+///
+/// With --hosts as figures 5 and 6 of Bouteiller et al., MPICH-V2 (SC'03): the two ranks are on two hosts, and messages
+/// are not logged, logged with nondeterministic events only, or every reception is an event of which another node has a
+/// copy before anything depends on it. A third host has no rank, and these copies.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Logging {
     /// How often to measure everything; medians over the rounds are shown
@@ -85,14 +90,20 @@ pub struct Logging {
           value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
     /// Message sizes: bytes, or with a unit (64K, 1M; K is 1024 bytes)
+    /// [default: 8,64,4K,64K,256K,1M,4M; with --hosts 8,1K,64K,256K,1M]
     #[arg(long, value_name = "SIZE,..", value_delimiter = ',',
-          default_value = "8,64,4096,65536,262144,1048576,4194304",
           value_parser = options::size_in::<u64>(1..=8 << 20))]
     pub sizes: Vec<u64>,
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented at its type")]
     pub outputs: Outputs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented at its type")]
+    pub nodes: NodeOptions,
 }
+
+/// Sizes inside a node.
+const SIZES: [usize; 7] = [8, 64, 4 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20];
 
 /// What is written beside the figures.
 #[derive(Serialize)]
@@ -114,11 +125,16 @@ impl Logging {
     pub fn run(&self) -> Result<ExitCode, Error> {
         launching::must_be_alone("logging", "ranks and other programs")?;
         self.outputs.check()?;
+        let sizes: Vec<usize> = self.sizes.iter().map(|&size| size as usize).collect();
+        if launching::over_nodes(&self.nodes)? {
+            let sizes = if sizes.is_empty() { &network::LOGGING_SIZES[..] } else { &sizes };
+            return network::logging(self.rounds, sizes, &self.nodes, &self.outputs);
+        }
+        let sizes = if sizes.is_empty() { SIZES.into() } else { sizes };
         let between = cpus::pair()?;
         let handover = limits::introduce(between)?;
         let mut awake = Awake::keep(between)?;
         let held = Held::keep();
-        let sizes: Vec<usize> = self.sizes.iter().map(|&size| size as usize).collect();
         let steps = sizes.len() * (2 + WAYS.len()) + 6 + 3 + causal::APPLICATIONS.len();
         let bar = progress::over(true, u64::from(self.rounds) * steps as u64 + 2);
         let mut results = Results::default();

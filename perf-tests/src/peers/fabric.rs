@@ -1,6 +1,7 @@
-//! libfabric's own ping-pong over its shared-memory provider.
+//! libfabric's own ping-pong, over its shared-memory provider or over sockets.
 
 use super::running::{find, run_server_and_client};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// As NetPIPE does, the best mean of so many runs counts.
@@ -12,28 +13,42 @@ pub fn time_us(size: usize) -> Result<f64, String> {
 }
 
 fn one_run(size: usize) -> Result<f64, String> {
-    let program = find(&["fi_pingpong"], "libfabric-bin")?;
     let messages = (100_000_000 / (size + 500)).clamp(100, 50_000);
-    let (size, messages) = (size.to_string(), messages.to_string());
-    let command = || {
-        let mut command = Command::new(&program);
-        let options = ["-p", "shm", "-e", "rdm", "-m", "tagged", "-I", &messages, "-S", &size];
-        command.args(options);
-        command
-    };
+    let program = installed()?;
     let text = run_server_and_client(
         |port| {
-            let mut server = command();
+            let mut server = command(&program, "shm", size, messages);
             server.args(["-B", &port.to_string()]);
             server
         },
         |port| {
-            let mut client = command();
+            let mut client = command(&program, "shm", size, messages);
             client.args(["-P", &port.to_string(), "127.0.0.1"]);
             client
         },
     )?;
-    microseconds(&text).ok_or_else(|| format!("fi_pingpong printed no time: {text:?}"))
+    printed_us(&text)
+}
+
+/// Its program with tagged messages over sockets: a server, unless it is given an address.
+pub fn over_sockets(size: usize, messages: usize) -> Result<Command, String> {
+    Ok(command(&installed()?, "tcp", size, messages))
+}
+
+/// The time that it printed.
+pub fn printed_us(text: &str) -> Result<f64, String> {
+    microseconds(text).ok_or_else(|| format!("fi_pingpong printed no time: {text:?}"))
+}
+
+fn installed() -> Result<PathBuf, String> {
+    find(&["fi_pingpong"], "libfabric-bin")
+}
+
+fn command(program: &Path, provider: &str, size: usize, messages: usize) -> Command {
+    let mut command = Command::new(program);
+    let (size, messages) = (size.to_string(), messages.to_string());
+    command.args(["-p", provider, "-e", "rdm", "-m", "tagged", "-I", &messages, "-S", &size]);
+    command
 }
 
 /// The last line's column `usec/xfer`.

@@ -6,6 +6,7 @@ mod ring;
 mod running;
 mod ucx;
 
+pub(crate) use fabric::{over_sockets as fi_pingpong, printed_us as fi_pingpong_us};
 pub(crate) use mpi::{compile, open_mpi};
 pub use ring::open_mpi_ring;
 pub(crate) use running::{run, run_within};

@@ -1,5 +1,6 @@
 //! The command as users run it: ranks of its own, NetPIPE's output, files. No figure is judged.
 
+mod nodes;
 mod outputs;
 mod tune;
 
