@@ -184,7 +184,7 @@ impl NodeOptions {
     /// # Errors
     /// There are fewer hosts than `at_least`, or the file of hosts cannot be read.
     pub fn one_rank_each(self, at_least: usize) -> Result<Self, String> {
-        let Hosts(mut hosts) = self.hosts().map_err(|failure| failure.why)?;
+        let Hosts(mut hosts) = self.named_hosts().map_err(|failure| failure.why)?;
         if hosts.len() < at_least {
             let got = hosts.len();
             return Err(format!("--hosts: expected {at_least} different hosts or more, got {got}"));
@@ -205,6 +205,9 @@ impl NodeOptions {
         }
         if let Some(network) = &self.network {
             add("--network", network.to_string().into());
+        }
+        if let Some(host) = &self.reliable {
+            add("--reliable", host.to_string().into());
         }
         if let Some(command) = &self.rsh_agent {
             add("--rsh-agent", command.into());
@@ -305,7 +308,7 @@ mod tests {
     #[test]
     fn the_options_as_words_are_the_options() {
         let line = "--hosts a:2,me@[fd00::1]:3 --network 10.0.0.0/8 --launch-agent /opt/taffrail --start-timeout 1500ms \
-                    --lease 2s --oversubscribe --launcher ssh --rsh-agent";
+                    --lease 2s --oversubscribe --launcher ssh --reliable c:1 --rsh-agent";
         let mut words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
         words.push("env X={host}".into());
         let all = options(&words);
