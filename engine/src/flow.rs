@@ -6,8 +6,8 @@ use crate::frame::Throttle;
 use taffrail_fabric::Fault;
 use taffrail_logging::mutant;
 
-/// Memory that a message takes until it is received, beside its bytes.
-pub(crate) const MESSAGE_OVERHEAD: usize = 128;
+/// Memory that a message takes until it is received, beside its bytes: as measured, of three million.
+pub(crate) const MESSAGE_OVERHEAD: usize = 208;
 
 /// Memory that messages of a peer may take after it was sent [`Throttle::Stop`]: more than can be on the way, which is what
 /// rings, sockets and outboxes hold, one message that has begun, and what is sent between two polls.
@@ -79,14 +79,14 @@ impl FlowControl {
         self.memory
     }
 
-    /// The memory that unreceived messages of one peer may take now: three times what is left, so that there is something left
+    /// The memory that unreceived messages of one peer may take now: seven times what is left, so that there is something left
     /// for the others, and a small share that every peer has.
     #[inline]
     fn share(&self) -> usize {
         let most = self.limits.memory;
         let own = most / 8 / self.limits.ranks.max(1) as usize;
         let left = (most - most / 8).saturating_sub(self.memory);
-        own.max(left.saturating_mul(3))
+        own.max(left.saturating_mul(7))
     }
 
     /// What a peer is to be sent now, if that is not what it was sent last. It is let go, and need not announce, when less than

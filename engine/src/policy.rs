@@ -175,10 +175,11 @@ pub trait Policy: Sized {
         EAGER_LIMIT
     }
 
-    /// Whether peers may be stopped whose messages nobody receives: not by a rank that was started again, which is sent more,
-    /// and sooner, than when it ran before.
+    /// Whether a peer may be stopped whose messages nobody receives. Not by a rank that was started again, which is sent more,
+    /// and sooner, than when it ran before; and not a peer that was, and has to send again what is here in part: others
+    /// behind that are here already.
     #[inline(always)]
-    fn may_stop_senders(&self) -> bool {
+    fn may_stop(&self, _peer: Rank) -> bool {
         true
     }
 

@@ -28,7 +28,7 @@ impl<P: Policy> Core<P> {
     /// Sends THROTTLE to a peer, if it is to do something else from now on.
     #[inline]
     fn adjust_throttle(&mut self, rank: Rank) {
-        let may_stop = self.may_stop_senders();
+        let may_stop = self.may_stop(rank);
         let peer = &mut self.peers[rank as usize];
         if peer.fault.is_none()
             && let Some(throttle) = self.flow.adjust(rank, &mut peer.unreceived, may_stop)
@@ -38,8 +38,8 @@ impl<P: Policy> Core<P> {
     }
 
     /// A rank that finalises receives nothing that its peers withhold.
-    fn may_stop_senders(&self) -> bool {
-        self.finalizing.is_none() && (self.policy.may_stop_senders() || mutant!(ReplayStops))
+    fn may_stop(&self, rank: Rank) -> bool {
+        self.finalizing.is_none() && (self.policy.may_stop(rank) || mutant!(ReplayStops))
     }
 
     /// This rank finalises: peers that were stopped may send what is left, which is dropped.

@@ -134,8 +134,8 @@ impl<H: Host> Policy for Logging<H> {
     /// One that was started again takes little in instead while much is unreceived, and all while it waits
     /// ([`takes_in`](crate::policy::rx::RxPolicy::takes_in)).
     #[inline]
-    fn may_stop_senders(&self) -> bool {
-        self.incarnation == 0
+    fn may_stop(&self, peer: Rank) -> bool {
+        self.incarnation == 0 && self.inbound.missing(peer).next().is_none()
     }
 
     #[inline]

@@ -88,7 +88,7 @@ impl<H: Host> Policy for Option<Box<Logging<H>>> {
         fn on_loss(&self) { peer: Rank, why: &Fault } -> OnLoss;
         fn takes_kind(&self) { kind: u8 } -> bool;
         fn eager_limit(&self) -> usize;
-        fn may_stop_senders(&self) -> bool;
+        fn may_stop(&self) { peer: Rank } -> bool;
         fn is_replaying(&self) -> bool;
         fn posted(&mut self) { record: &mut RecvRecord, from: &Pattern } -> bool;
         fn posted_multi(&mut self) { record: &mut RecvRecord } -> bool;

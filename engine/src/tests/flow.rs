@@ -114,7 +114,7 @@ fn who_is_far_ahead_waits() {
     let (all, most) = all_has_come();
     assert!(all, "a sender was not let go");
     // What was on the way when it was stopped comes on top.
-    assert!((LIMIT / 2..LIMIT).contains(&most), "{most} bytes");
+    assert!((LIMIT / 2..LIMIT + LIMIT / 4).contains(&most), "{most} bytes");
 }
 
 /// Many peers share the limit, and each of them gets on.
@@ -127,7 +127,7 @@ fn peers_share_what_there_is() {
     }
     (0..100).for_each(|_| turn(&mut engines));
     let memory = engines[0].core.flow.memory();
-    assert!((LIMIT / 2..2 * LIMIT).contains(&memory), "{memory} bytes");
+    assert!((LIMIT / 2..3 * LIMIT).contains(&memory), "{memory} bytes");
     let held =
         |engine: &Plain<Loopback>, peer: u32| engine.core.peers[peer as usize].unreceived.memory;
     assert!((1..=PEERS).all(|peer| held(&engines[0], peer) > 0));

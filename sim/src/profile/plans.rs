@@ -223,13 +223,13 @@ pub(super) const COPIES: Plan = Plan {
 };
 
 pub(super) const FLOW: Plan =
-    Plan { workloads: &[Burst], rounds: (1, 2), unexpected_max: &[600, 700, 1000], ..UNLOGGED };
+    Plan { workloads: &[Burst], rounds: (1, 2), unexpected_max: &[800, 1000, 1500], ..UNLOGGED };
 
 pub(super) const LOGGED_FLOW: Plan = Plan {
     workloads: &[Burst],
     rounds: (1, 2),
     faults: KILLS,
-    unexpected_max: &[600, 700, 1000],
+    unexpected_max: &[800, 1000, 1500],
     ..EVEN
 };
 
