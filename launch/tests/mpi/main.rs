@@ -5,6 +5,7 @@
 //! theirs; `cargo xtask test` installs them and sets that.
 
 mod command;
+mod floods;
 mod installed;
 mod kills;
 mod lives;
