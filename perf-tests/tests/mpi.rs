@@ -98,7 +98,7 @@ fn one_program_is_measured_between_two_nodes() {
     let text = String::from_utf8_lossy(&stdout);
     assert!(status.success(), "{status}\n{text}\n{}", String::from_utf8_lossy(&stderr));
     assert!(
-        text.contains("--hosts a:1,b:1") && text.contains("median of its round trips"),
+        text.contains("--hosts a:2,b:2") && text.contains("median of its round trips"),
         "{text}"
     );
     let document = std::fs::read_to_string(folder.path().join("rows.json")).unwrap();
