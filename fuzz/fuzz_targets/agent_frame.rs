@@ -8,7 +8,7 @@ use std::time::Duration;
 use taffrail_agent::lease::Terms;
 use taffrail_agent::wire::{
     Decoder, Direction, Durability, EventKind, Frame, GREETING_MAX, Hello, Item, LeftBehind,
-    Logging, Program, preamble,
+    Logging, Program, RankCare, preamble,
 };
 use taffrail_agent::{Agent, Launcher, Secret, agent, launcher};
 
@@ -98,6 +98,8 @@ fn to_launcher(frames: Vec<Frame>) {
     let config = launcher::Config {
         logging,
         hosts: "a:2,b:2,c".parse().expect("hosts"),
+        reliable: None,
+        care: RankCare::default(),
         ranks: RANKS,
         oversubscribe: false,
         sets: None,
