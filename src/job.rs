@@ -7,7 +7,11 @@ mod local;
 #[cfg(feature = "pmix")]
 mod pmix;
 
-use crate::{Endpoint, Error, Settings, environment};
+use crate::{Endpoint, Error, Settings, Transport, environment};
+use std::time::Duration;
+
+/// Between two turns of an endpoint that makes progress during a barrier: ranks that are not here yet may need the processor.
+const BARRIER_PAUSE: Duration = Duration::from_millis(1);
 
 /// What stands in the place of the identity of a job that is open.
 const OPEN: &str = "open";
@@ -193,7 +197,12 @@ impl Job {
         setup.connect(&addresses).map_err(crate::endpoint::not_set_up)
     }
 
-    /// Waits until every rank is here.
+    /// Waits until every rank is here, by way of the launcher.
+    ///
+    /// Endpoints make no progress meanwhile. A message that was sent and has not left, since the connection with its rank is being
+    /// made or its events are not stable yet, does not leave before the program calls its endpoint again: if a rank waits for
+    /// it before it comes here, both wait for ever. Between messages use [`barrier_with`](Self::barrier_with) or
+    /// [`collectives::barrier`](crate::collectives::barrier).
     ///
     /// # Errors
     /// [`Error::Bootstrap`] when a rank or the launcher is gone.
@@ -206,6 +215,21 @@ impl Job {
             Link::Pmix(client) => client.barrier(),
         }
         .map_err(Error::Bootstrap)
+    }
+
+    /// As [`barrier`](Self::barrier), but the endpoint makes progress meanwhile, so that messages leave which wait for that.
+    ///
+    /// # Errors
+    /// As those of [`barrier`](Self::barrier).
+    pub fn barrier_with<F: Transport>(&mut self, endpoint: &mut Endpoint<F>) -> Result<(), Error> {
+        std::thread::scope(|scope| {
+            let all_are_here = scope.spawn(|| self.barrier());
+            while !all_are_here.is_finished() {
+                endpoint.progress();
+                std::thread::sleep(BARRIER_PAUSE);
+            }
+            all_are_here.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
     }
 
     /// Whether it is the job of a launcher that may have agents: they serve PMI-1, to this library or to an MPI.

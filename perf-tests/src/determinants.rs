@@ -96,7 +96,7 @@ impl Determinants {
             say::line(line(&row))?;
             self.output.outputs().write(&member.about(None), &(), &[row], &[])?;
         }
-        Ok(member.job.barrier()?)
+        member.barrier()
     }
 }
 

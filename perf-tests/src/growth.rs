@@ -86,7 +86,7 @@ impl Growth {
             say::lines("", rows.iter().map(line))?;
             self.outputs.write(&member.about(handover), &(), &rows, &[panel(&rows)])?;
         }
-        Ok(member.job.barrier()?)
+        member.barrier()
     }
 }
 

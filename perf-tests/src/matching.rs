@@ -98,7 +98,7 @@ impl Match {
         if reports {
             self.outputs.write(&member.about(handover), &(), &rows, &[panel(&rows)])?;
         }
-        Ok(member.job.barrier()?)
+        member.barrier()
     }
 }
 

@@ -119,7 +119,7 @@ impl Overcommit {
             let rows = [row];
             self.outputs.write(&member.about(handover), &(), &rows, &[panel(&rows)])?;
         }
-        Ok(member.job.barrier()?)
+        member.barrier()
     }
 
     fn row(&self, transport: &str, ranks: u32, laps_us: &[f64], handover: Option<Handover>) -> Row {

@@ -93,7 +93,7 @@ fn greet(member: &mut Member) -> Result<(), Error> {
             member.endpoint.sendrecv(dest, &[0; SIZE], pattern, &mut [0; SIZE])?;
         }
     }
-    Ok(member.job.barrier()?)
+    member.barrier()
 }
 
 fn print(row: &Row) -> Result<(), Error> {

@@ -91,7 +91,7 @@ impl Rate {
     fn be_a_rank(&self, mut member: Member, pairs: u32) -> Result<(), Error> {
         let handover = member.handover()?;
         let first = member.job.rank() / 2 * 2;
-        member.job.barrier()?;
+        member.barrier()?;
         let mut rates = Vec::new();
         if first < 2 * pairs
             && let Some(mut pair) = Pair::of(&mut member.endpoint, first, first + 1)
@@ -127,7 +127,7 @@ impl Rate {
                 to_zero.tell(&rates)?;
             }
         }
-        Ok(member.job.barrier()?)
+        member.barrier()
     }
 }
 

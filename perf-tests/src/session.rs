@@ -6,15 +6,11 @@ use crate::pair::Pair;
 use crate::provenance::Provenance;
 use crate::stats::Spread;
 use crate::whereabouts::{Between, Network, Spot};
-use crate::{Error, cpus, launching, say, whereabouts};
+use crate::{Error, cpus, launching, say};
 use serde::Serialize;
 use std::process::ExitCode;
-use std::time::Duration;
 use taffrail::{Endpoint, Job, Settings};
 use taffrail_launch::{FailureOptions, NodeOptions};
-
-/// How often a rank that waits for the others sends what it still has to.
-const PAUSE: Duration = Duration::from_millis(1);
 
 /// Where ranks run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,22 +151,9 @@ impl Member {
         Ok(measured)
     }
 
-    /// Waits until every rank is here. Where ranks are on several nodes, a message may have to wait for its event or for
-    /// a connection, and leaves meanwhile.
+    /// Waits until every rank is here. A message that has to wait for its event or for a connection leaves meanwhile.
     pub fn barrier(&mut self) -> Result<(), Error> {
-        let Member { job, endpoint, .. } = self;
-        if !whereabouts::is_over_nodes() {
-            return Ok(job.barrier()?);
-        }
-        std::thread::scope(|scope| {
-            let others = scope.spawn(|| job.barrier());
-            while !others.is_finished() {
-                endpoint.progress();
-                std::thread::sleep(PAUSE);
-            }
-            let all = others.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            Ok(all?)
-        })
+        Ok(self.job.barrier_with(&mut self.endpoint)?)
     }
 
     /// Prints where the two ranks are, if that is not one node, and the handover between them; warns if the machine is

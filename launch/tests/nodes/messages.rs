@@ -1,6 +1,6 @@
 //! Messages of all kinds between the ranks of several nodes, and what becomes of ranks whose peers end.
 
-use super::ranks::program;
+use super::ranks::{program, said};
 use super::*;
 use std::io::{IoSlice, IoSliceMut, Write as _};
 use std::sync::Arc;
@@ -28,6 +28,44 @@ fn bytes(len: usize, seed: u32) -> Vec<u8> {
 
 /// From one slot to several segments.
 const LENGTHS: [usize; 9] = [0, 8, 44, 300, 5000, 65_536, 70_000, 1 << 20, 5 << 20];
+
+/// A rank whose last message waits for its event when it comes to a barrier of the launcher, and is awaited by the other one.
+#[test]
+fn a_rank_whose_message_leaves_during_a_barrier() {
+    let (mut job, mut ep) = joined();
+    if job.size() < 2 {
+        return;
+    }
+    for round in 0..20 {
+        let mut got = [0; 8];
+        match job.rank() {
+            // The event of a receive from anybody: what is sent then waits until it is stable.
+            0 => {
+                ep.recv(Pattern::any_source(1), &mut got).unwrap();
+                ep.send((1, 2), &got).unwrap();
+            }
+            _ => {
+                ep.send((0, 1), &[round; 8]).unwrap();
+                ep.recv((0, 2), &mut got).unwrap();
+            }
+        }
+        assert_eq!(got, [round; 8]);
+        job.barrier_with(&mut ep).unwrap();
+    }
+    line(&format!("rank {}: all", job.rank()));
+}
+
+#[test]
+fn a_message_that_waits_for_its_event_leaves_during_a_barrier() {
+    let job = Job::on("a:1,b:1").with(&["--network", "lo", "-n", "2", "--logging", "pessimistic"]);
+    let ended = job.with(&program("messages::a_rank_whose_message_leaves_during_a_barrier")).run();
+    assert_eq!(
+        (ended.status, said(&ended)),
+        (0, vec!["rank 0: all", "rank 1: all"]),
+        "{}",
+        ended.err
+    );
+}
 
 /// A rank that exchanges messages of all kinds with all others.
 #[test]

@@ -86,7 +86,7 @@ impl Tune {
         if reports {
             self.finish(&member, file, measured, (handover, busy))?;
         }
-        Ok(member.job.barrier()?)
+        member.barrier()
     }
 
     /// Shows what was measured, and writes it if it is worth it.
