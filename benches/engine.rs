@@ -24,6 +24,7 @@ fn pair<P: Policy>(policy: impl Fn(u32, usize) -> P) -> Pair<P> {
         let sizes = Sizes {
             fragment: piece,
             rndv_fragment: piece,
+            by_peer: false,
             logged_fragment: piece,
             eager_max: piece,
             way: None,

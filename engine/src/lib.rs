@@ -89,6 +89,8 @@ pub struct Sizes {
     pub fragment: usize,
     /// Bytes of a fragment of a message that was asked for.
     pub rndv_fragment: usize,
+    /// These two hold for logged messages only: all others have fragments as the fabric of their peer moves them fastest.
+    pub by_peer: bool,
     /// Bytes of a fragment of a long message that is logged.
     pub logged_fragment: usize,
     /// Longer messages are announced.
@@ -140,7 +142,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         };
         let mut engine = Engine {
             core: Core::new(policy, size, limits, clock),
-            tx: TxState::new(&sizes),
+            tx: TxState::default(),
             lending: Lending::default(),
             rma: Rma::default(),
             discarding: Vec::new(),
@@ -155,7 +157,8 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     /// Takes over what the fabric can do for a peer.
     pub(crate) fn learn_limits(&mut self, rank: Rank) {
-        self.core.peers[rank as usize].set_limits(self.fabric.limits(PeerId(rank)));
+        let limits = self.fabric.limits(PeerId(rank));
+        self.core.peers[rank as usize].set_limits(limits, &self.sizes);
     }
 
     /// Others may come at any time, and of contexts only the two highest bits are distinguished: an open job.

@@ -2,6 +2,7 @@
 
 mod backlog;
 
+use super::Sizes;
 use super::flow::Unreceived;
 use super::frame::{Frame, MsgHead, Throttle};
 use super::rendezvous_path::{RndvPath, RndvPaths};
@@ -41,6 +42,11 @@ pub struct Peer {
     hold: u8,
     /// Most bytes of a message that a slot of it takes.
     inline: u32,
+    /// Messages of up to this length leave whole, without asking.
+    short: u32,
+    /// Bytes of a fragment of a message that is not logged: one that leaves without asking, and one that was asked for.
+    fragment: u32,
+    rndv_fragment: u32,
     /// How long its answers take.
     pub reply_delay: ReplyDelay,
     /// Frames that wait for room or for the gate, in order, and messages that it has stopped.
@@ -63,8 +69,36 @@ pub struct Peer {
 
 impl Peer {
     /// Takes over what the fabric can do for it, so that no message has to ask.
-    pub(crate) fn set_limits(&mut self, limits: &Limits) {
+    pub(crate) fn set_limits(&mut self, limits: &Limits, sizes: &Sizes) {
         self.inline = limits.inline as u32;
+        let (fragment, rndv_fragment) = match sizes.by_peer {
+            // The first fragment of a message travels with the length of the whole.
+            true => {
+                let longest = limits.max_message - 8;
+                (limits.fragment.min(longest), (2 * limits.fragment).min(longest))
+            }
+            false => (sizes.fragment, sizes.rndv_fragment),
+        };
+        (self.fragment, self.rndv_fragment) = (fragment as u32, rndv_fragment as u32);
+        self.short = fragment.min(sizes.eager_max) as u32;
+    }
+
+    /// Bytes of a fragment of a message to it that leaves without asking.
+    #[inline]
+    pub(crate) fn fragment(&self) -> usize {
+        self.fragment as usize
+    }
+
+    /// Bytes of a fragment of a message that it has asked for.
+    #[inline]
+    pub(crate) fn rndv_fragment(&self) -> usize {
+        self.rndv_fragment as usize
+    }
+
+    /// Most bytes of a message to it that leaves whole, without asking.
+    #[inline(always)]
+    pub(crate) fn short(&self) -> usize {
+        self.short as usize
     }
 
     /// Most bytes of a message that a slot of it takes.

@@ -62,7 +62,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         }
         self.poll_if_due(to, len)?;
         let peer = &self.core.peers[to.rank as usize];
-        if !peer.is_clear_for(len, self.tx.short(), peer.inline()) {
+        if !peer.is_clear_for(len, peer.short(), peer.inline()) {
             return Ok(false);
         }
         Ok(self.send_direct(to, |msg| Frame::Eager { msg }, source)?.is_some())
@@ -98,8 +98,9 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         to: &Dest,
         data: &[u8],
     ) -> Result<Option<(MsgHead, usize)>, Error> {
-        let (fragment, most) = (self.sizes.fragment, self.sizes.eager_max);
-        let is_clear = self.core.peers[to.rank as usize].is_clear_for(data.len(), most, 0);
+        let peer = &self.core.peers[to.rank as usize];
+        let fragment = peer.fragment();
+        let is_clear = peer.is_clear_for(data.len(), self.sizes.eager_max, 0);
         if data.len() <= fragment || !is_clear {
             return Ok(None);
         }

@@ -36,6 +36,7 @@ pub(crate) fn engines_with<F: Fabric + SendMemory, P: Policy>(
         let sizes = Sizes {
             fragment,
             rndv_fragment: (2 * fragment).min(limits.max_message - 8),
+            by_peer: false,
             logged_fragment: fragment,
             eager_max: 8192,
             way: None,

@@ -26,16 +26,15 @@ pub struct TxState {
     bytes_since_poll: usize,
     /// Messages that may be sent before the next poll for that reason.
     sends_until_poll: u32,
-    /// Messages of up to this many bytes leave whole, without asking.
-    short: usize,
+}
+
+impl Default for TxState {
+    fn default() -> Self {
+        TxState { backlog: Vec::new(), bytes_since_poll: 0, sends_until_poll: POLL_EVERY }
+    }
 }
 
 impl TxState {
-    pub(crate) fn new(sizes: &Sizes) -> Self {
-        let short = sizes.fragment.min(sizes.eager_max);
-        TxState { backlog: Vec::new(), bytes_since_poll: 0, sends_until_poll: POLL_EVERY, short }
-    }
-
     /// Whether frames or fragments wait to be sent to any peer.
     #[inline(always)]
     pub fn has_backlog(&self) -> bool {
@@ -57,12 +56,6 @@ impl TxState {
     /// Nothing waits to be sent to a peer any more.
     pub(crate) fn forget(&mut self, rank: Rank) {
         self.backlog.retain(|&other| other != rank);
-    }
-
-    /// Most bytes of a message that leaves whole, without asking.
-    #[inline(always)]
-    pub(crate) fn short(&self) -> usize {
-        self.short
     }
 
     /// A message is sent. Whether a poll is due since so many were, by a program that need not have polled meanwhile.

@@ -185,6 +185,7 @@ fn sizes(settings: &Settings, limits: &Limits) -> Sizes {
     Sizes {
         fragment: piece,
         rndv_fragment: if is_given { piece } else { (2 * piece).min(longest) },
+        by_peer: !is_given,
         // A log lies in memory and not in caches: fewer pieces save more than a receiver that begins earlier.
         logged_fragment: if is_given { piece } else { limits.max_message },
         eager_max: settings.eager_max,

@@ -57,6 +57,7 @@ fn engine(me: Rank, link: Connection, incarnation: u32, events: Vec<Event>) -> R
     let sizes = Sizes {
         fragment: PIECE,
         rndv_fragment: 2 * PIECE,
+        by_peer: false,
         logged_fragment: PIECE,
         eager_max: 8 * PIECE,
         way: None,

@@ -104,6 +104,7 @@ pub(super) fn engine_with(
     let sizes = Sizes {
         fragment: PIECE,
         rndv_fragment: PIECE,
+        by_peer: false,
         logged_fragment: PIECE,
         eager_max: PIECE,
         way: None,

@@ -92,9 +92,10 @@ impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
         let inline = self.core.peers[to.rank as usize].inline();
         let slot = self.core.requests.get(request);
         let len = slot.len;
-        let eager_max = match self.core.peers[to.rank as usize].forces_rendezvous() {
+        let peer = &self.core.peers[to.rank as usize];
+        let eager_max = match peer.forces_rendezvous() {
             true => inline - 8,
-            false if sync || data.is_some() => self.sizes.eager_max.min(self.sizes.fragment - 8),
+            false if sync || data.is_some() => self.sizes.eager_max.min(peer.fragment() - 8),
             false => self.sizes.eager_max,
         };
         if len > eager_max || sync && data.is_some() {
@@ -243,6 +244,7 @@ impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
     /// Sends the front of a peer's queue, or its next fragment. `false` when there is no room.
     fn send_front(&mut self, to: Rank) -> bool {
         let Tx { fabric, core, sizes, .. } = self;
+        let fragment = core.peers[to as usize].fragment();
         let Some(front) = core.peers[to as usize].front() else { return false };
         let (result, over, request) = match &mut front.frame {
             // The gate has opened it.
@@ -263,7 +265,7 @@ impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
             }
             Queued::Eager { msg, request, sent } => {
                 let slot = core.requests.get(*request);
-                let now = (slot.len - *sent).min(sizes.fragment);
+                let now = (slot.len - *sent).min(fragment);
                 let over = *sent + now == slot.len;
                 let mut parts: Vec<&[u8]> = Vec::with_capacity(4);
                 let frame = match *sent {
@@ -291,8 +293,8 @@ impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
 
     /// Sends the next fragment of a peer's first stream. `false` when there is no room.
     fn send_rndv_data(&mut self, to: Rank) -> bool {
-        let fragment = self.sizes.rndv_fragment;
         let core = &mut *self.core;
+        let fragment = core.peers[to as usize].rndv_fragment();
         let front = core.peers[to as usize].streams.front();
         let Some(&Stream { request, want, to: waiting, non_temporal }) = front else {
             return false;

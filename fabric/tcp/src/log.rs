@@ -7,7 +7,7 @@ use taffrail_fabric::words::counted;
 use taffrail_fabric::{LogRange, MemoryError, Segment, SegmentId, UserBytes};
 
 /// Length of a segment of its own in bytes: a logged message fits one.
-pub(crate) const SEGMENT: usize = 64 << 10;
+pub(crate) const SEGMENT: usize = 68 << 10;
 
 /// Segments by their names. Those of its own are numbered from 0.
 pub(crate) struct LogMemory {

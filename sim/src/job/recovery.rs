@@ -336,6 +336,7 @@ fn sizes(habits: &Habits) -> Sizes {
     Sizes {
         fragment: 64,
         rndv_fragment: 80,
+        by_peer: false,
         logged_fragment: 80,
         eager_max: habits.eager_max,
         way: None,

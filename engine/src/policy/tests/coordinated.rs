@@ -195,6 +195,7 @@ fn engine(me: Rank, link: Connection, policy: Coordinated) -> Rank0Or1 {
     let sizes = Sizes {
         fragment: 1024,
         rndv_fragment: 2048,
+        by_peer: false,
         logged_fragment: 1024,
         eager_max: 8192,
         way: None,
