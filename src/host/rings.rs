@@ -107,6 +107,10 @@ impl EventSink for EventRings {
         self.own.acknowledged()
     }
 
+    fn wake_loggers(&self) {
+        self.own.wake_loggers();
+    }
+
     fn capacity(&self) -> u64 {
         self.own.capacity()
     }

@@ -104,7 +104,11 @@ impl<S: EventSink> Events<S> {
 
     /// Whether all that this rank has written is stable.
     pub(crate) fn are_all_stable(&self) -> bool {
-        !self.is_behind && (!self.gated || self.stable() >= self.written())
+        let all = !self.is_behind && (!self.gated || self.stable() >= self.written());
+        if !all {
+            self.sink.wake_loggers();
+        }
+        all
     }
 
     /// What a message that is sent now has to wait for.
@@ -130,7 +134,11 @@ impl<S: EventSink> Events<S> {
             return true;
         }
         self.refresh();
-        self.gate.is_open(ticket)
+        let is_open = self.gate.is_open(ticket);
+        if !is_open {
+            self.sink.wake_loggers();
+        }
+        is_open
     }
 
     fn refresh(&mut self) {

@@ -55,6 +55,9 @@ pub trait EventSink {
     /// The clock of the last event that the event logger has, whatever it is to survive.
     fn acknowledged(&self) -> u64;
 
+    /// This rank waits for events to be stable, or for room: an event logger that sleeps is woken.
+    fn wake_loggers(&self) {}
+
     /// No more events than this are written and not acknowledged.
     fn capacity(&self) -> u64;
 

@@ -2,7 +2,7 @@
 //!
 //! It looks at the rings from time to time, more often while there is something in them: ranks write
 //! without telling anybody, and on a machine whose cores are all taken by ranks a logger that spins
-//! would take one of them.
+//! would take one of them. A rank that waits for its events wakes it (*asleep-is-awoken*).
 
 mod args;
 
@@ -153,12 +153,21 @@ impl Server {
                 self.say_all(&turn);
                 continue;
             }
-            // A connection that has something to read is no reason to hurry while it takes nothing.
-            if self.unsaid.is_empty() {
-                self.channel.wait(wait);
-            } else {
-                std::thread::sleep(wait);
-            }
+            self.pause(wait);
+        }
+    }
+
+    /// Waits until something is to be done, or for this long.
+    fn pause(&mut self, wait: Duration) {
+        // Where ranks wait for their events they wake the logger. What is asked for meanwhile is done when the time is over.
+        let is_awaited = !matches!(self.keeps, Keeps::Lent);
+        if is_awaited && self.logger.sleep(wait) {
+            return;
+        }
+        // A connection that has something to read is no reason to hurry while it takes nothing.
+        match self.unsaid.is_empty() {
+            true => self.channel.wait(wait),
+            false => std::thread::sleep(wait),
         }
     }
 

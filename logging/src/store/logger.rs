@@ -4,14 +4,15 @@ use super::cuts::{CutFile, CutFileError, cut_file_name};
 use super::disk::{CommitError, Disk, Write};
 use super::file::{End, EventFile, FileError, Folder, Owner};
 use super::group::{Group, Unkept};
-use super::memory::Memory;
+use super::memory::{Memory, sleep_on};
 use super::packed::{PackedFile, Unpacked};
 use super::rank_store::{CopyError, LedgerError, RankStore, Store};
 use super::ring::{Durability, RingError, RingReader};
+use super::sync::{Ordering, fence};
 use crate::{Rank, Set, mutant};
 use rustix::fs::MemfdFlags;
 use std::fs::File;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What the process that started the logger should know.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -96,6 +97,18 @@ pub struct Logger {
 }
 
 impl Logger {
+    /// Sleeps until a rank waits for its events, but no longer than this. `false` if it has not slept: there is something new, or
+    /// the system cannot wake it.
+    pub fn sleep(&self, limit: Duration) -> bool {
+        let rings = || self.groups.iter().flat_map(Group::ledgers).map(RankStore::ring);
+        rings().for_each(RingReader::lie_down);
+        fence(Ordering::SeqCst);
+        let slept =
+            !(rings().any(RingReader::has_new)) && sleep_on(rings().map(RingReader::asleep), limit);
+        rings().for_each(RingReader::get_up);
+        slept
+    }
+
     /// Of no ranks yet.
     pub fn new(disk: Disk) -> Self {
         Logger { disk, groups: Vec::new() }

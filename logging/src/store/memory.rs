@@ -12,6 +12,10 @@ use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
+use std::time::Duration;
+
+/// Words that one call can sleep on.
+const WAITS_MAX: usize = 128;
 
 /// Why memory cannot be had, or is not what it should be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -137,6 +141,34 @@ impl Memory {
     }
 }
 
+/// Sleeps until one of these words is not 1 any more, or is woken, but no longer than this. `false` if the system cannot: then no time
+/// has passed. Words of memory that is [mapped](Memory::map): they may be changed by any process.
+pub fn sleep_on<'a>(words: impl Iterator<Item = &'a AtomicU64>, limit: Duration) -> bool {
+    use rustix::thread::futex::{Wait, WaitFlags, WaitPtr, WaitvFlags, waitv};
+    use rustix::time::{ClockId, Timespec, clock_gettime};
+    let waits: Vec<Wait> = words
+        .map(|word| {
+            let mut wait = Wait::new();
+            wait.val = 1;
+            // The low half, which is all that is used.
+            wait.uaddr = WaitPtr::new(std::ptr::from_ref(word).cast_mut().cast());
+            wait.flags = WaitFlags::SIZE_U32;
+            wait
+        })
+        .collect();
+    if waits.is_empty() || waits.len() > WAITS_MAX || cfg!(target_endian = "big") {
+        return false;
+    }
+    let now = clock_gettime(ClockId::Monotonic);
+    let nanoseconds = now.tv_nsec + i64::from(limit.subsec_nanos());
+    let until = Timespec {
+        tv_sec: now.tv_sec + limit.as_secs() as i64 + nanoseconds / 1_000_000_000,
+        tv_nsec: nanoseconds % 1_000_000_000,
+    };
+    let result = waitv(&waits, WaitvFlags::empty(), Some(&until), ClockId::Monotonic);
+    !matches!(result, Err(Errno::NOSYS | Errno::INVAL | Errno::PERM))
+}
+
 impl Drop for Memory {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours, and no borrow of it outlives us.
@@ -174,6 +206,15 @@ impl Words for Memory {
         }
         #[cfg(not(target_arch = "x86_64"))]
         let _ = at;
+    }
+
+    fn wake(&self, at: usize) {
+        use rustix::thread::futex;
+        let word: *const AtomicU64 = self.word(at);
+        // SAFETY: the low half of a word that is mapped for as long as we live. Only its address is used.
+        let half = unsafe { &*word.cast::<std::sync::atomic::AtomicU32>() };
+        // Nobody sleeps there, or the logger wakes by itself after a while.
+        let _ = futex::wake(half, futex::Flags::empty(), i32::MAX as u32);
     }
 
     #[inline]

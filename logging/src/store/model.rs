@@ -4,7 +4,7 @@
 use super::batch::Batch;
 use super::ring::{Durability, RingReader, RingShape, RingWriter, Words};
 use super::snapshot::{Snapshot, moment};
-use super::sync::{AtomicU64, Ordering};
+use super::sync::{AtomicU64, Ordering, fence};
 use crate::Event;
 use loom::sync::Arc;
 use loom::thread;
@@ -37,8 +37,8 @@ fn place(shape: &RingShape, at: usize) -> Option<usize> {
     match (at / 16, at % 16) {
         (0, word @ 0..5) => Some(word),
         (1, word @ 0..2) => Some(5 + word),
-        (line, word @ 0..2) if (2..2 + copies).contains(&line) => Some(7 + 2 * (line - 2) + word),
-        (line, _) if line >= 2 + copies => Some(7 + 2 * copies + at - 16 * (2 + copies)),
+        (line, word @ 0..3) if (2..2 + copies).contains(&line) => Some(7 + 3 * (line - 2) + word),
+        (line, _) if line >= 2 + copies => Some(7 + 3 * copies + at - 16 * (2 + copies)),
         _ => None,
     }
 }
@@ -114,6 +114,36 @@ fn loom_event_ring_keeps_codes_whole() {
         let writer = writer(&ring, 2);
         keep([RingReader::attach(ring, shape, 0).unwrap()], 2);
         writer.join().unwrap();
+    });
+}
+
+/// A logger that goes to sleep when there is nothing new is woken for an event that a rank waits for (*asleep-is-awoken*): else
+/// it would sleep for ever here.
+#[test]
+fn loom_a_logger_does_not_sleep_through_an_event_that_a_rank_waits_for() {
+    explore(|| {
+        let ring = Watched::ring();
+        let mut writer = attach(&ring);
+        let rank = thread::spawn(move || {
+            writer.push(&event(1)).unwrap();
+            if writer.stable().unwrap() < writer.written() {
+                writer.wake_loggers();
+            }
+        });
+        let mut logger = RingReader::attach(ring, SHAPE, 0).unwrap();
+        while logger.taken() < 1 {
+            logger.lie_down();
+            fence(Ordering::SeqCst);
+            // Once: who sleeps does not look.
+            let sleeps = !logger.has_new();
+            while sleeps && logger.asleep().load(Ordering::Relaxed) == 1 {
+                thread::yield_now();
+            }
+            logger.get_up();
+            let written = logger.written().unwrap();
+            logger.keep(written);
+        }
+        rank.join().unwrap();
     });
 }
 

@@ -20,6 +20,12 @@
 //! **whole-groups**: events are understood from the first of their group on. So nothing of a group is
 //! written over before all of it is taken.
 //!
+//! **asleep-is-awoken**: no logger sleeps through an event that a rank waits for. A logger stores 1 in `asleep` of all its rings,
+//! then looks whether there is something new, and only then sleeps. A rank whose event is not stable has stored `written`
+//! before it looks at `asleep`, with a fence between the two on both sides: one of them sees what the other has stored. If it
+//! finds 1 it stores 0 and wakes the logger. The word has two writers: what a logger and a rank that wake at the same time
+//! store is 0 both times.
+//!
 //! **every-copy**: several loggers may each keep a copy. Each has its own `taken` and `stable`, and for
 //! the rank the least of them counts.
 
@@ -61,6 +67,9 @@ pub trait Words {
 
     /// Begins to fetch a word that will be read soon.
     fn fetch_to_read(&self, _at: usize) {}
+
+    /// Wakes whoever sleeps until this word changes.
+    fn wake(&self, _at: usize) {}
 }
 
 /// Codes that are fetched ahead: a line.

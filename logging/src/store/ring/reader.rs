@@ -1,7 +1,7 @@
 //! The event logger's side of the event ring.
 
 use super::code::{BITS, PER_WORD, begin, decode, decode_word};
-use super::shape::{LINE, Layout, STABLE, TAKEN, WRITTEN};
+use super::shape::{ASLEEP, LINE, Layout, STABLE, TAKEN, WRITTEN};
 use super::{CODES_AHEAD, RingError, RingShape, Words};
 use crate::Event;
 use crate::store::batch::{Batch, EventCode, Expected, RECORDED};
@@ -172,7 +172,29 @@ impl<W: Words> RingReader<W> {
         self.taken = clock;
     }
 
-    /// A word that this logger alone writes.
+    /// This logger is about to sleep: from now on a rank that waits for its events wakes it.
+    pub fn lie_down(&self) {
+        self.own(ASLEEP).store(1, Ordering::Relaxed);
+    }
+
+    /// It does not sleep any more, or not at all.
+    pub fn get_up(&self) {
+        self.own(ASLEEP).store(0, Ordering::Relaxed);
+    }
+
+    /// Whether events were written that are not taken. After [`lie_down`](Self::lie_down) with a fence behind it: if not,
+    /// who writes one and waits for it will find that this logger sleeps (*asleep-is-awoken*).
+    pub fn has_new(&self) -> bool {
+        let written = self.memory.word(WRITTEN).load(Ordering::Acquire);
+        written != 0 && written != self.taken
+    }
+
+    /// The word that changes when a rank wakes this logger, which is 1 until then.
+    pub fn asleep(&self) -> &AtomicU64 {
+        self.own(ASLEEP)
+    }
+
+    /// A word that this logger alone writes, but for `asleep`.
     pub(super) fn own(&self, word: usize) -> &AtomicU64 {
         self.memory.word(word + LINE * self.copy as usize)
     }

@@ -9,7 +9,7 @@ use crate::{Rank, mutant};
 /// First word of a ring.
 const MAGIC: u64 = u64::from_le_bytes(*b"TAFFEVRG");
 /// Version of the layout.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// The most copies of the records of a rank.
 pub const MAX_COPIES: u32 = 8;
@@ -23,6 +23,8 @@ pub(super) const SENT: usize = 18;
 /// Of the first copy; those of the next are a line behind.
 pub(super) const TAKEN: usize = 32;
 pub(super) const STABLE: usize = 33;
+/// 1 while the logger sleeps: set by it, and cleared by a rank that wakes it.
+pub(super) const ASLEEP: usize = 34;
 pub(super) const LINE: usize = 16;
 pub(super) const WORDS: usize = RECORD / 8;
 

@@ -1,13 +1,13 @@
 //! The rank's side of the event ring.
 
 use super::code::{BITS, PER_WORD, STEP, begin, code};
-use super::shape::{LEFT, Layout, SENT, STABLE, TAKEN, WRITTEN};
+use super::shape::{ASLEEP, LEFT, LINE, Layout, SENT, STABLE, TAKEN, WRITTEN};
 use super::{CODES_AHEAD, Durability, RingError, RingShape, Words};
 use crate::Event;
 use crate::causal::Counters;
 use crate::event::{Full, words_of};
 use crate::store::batch::{EventCode, Expected, RECORDED};
-use crate::store::sync::Ordering;
+use crate::store::sync::{Ordering, fence};
 
 /// Records that are fetched ahead where one follows the other: two lines.
 const AHEAD: u64 = 4;
@@ -193,6 +193,19 @@ impl<W: Words> RingWriter<W> {
         let Counters { messages, created, piggybacked } = *counters;
         for (k, count) in [messages, created, piggybacked].into_iter().enumerate() {
             self.memory.word(SENT + k).store(count, Ordering::Release);
+        }
+    }
+
+    /// Wakes the loggers that sleep: this rank waits for events that are not stable (*asleep-is-awoken*).
+    #[cold]
+    pub fn wake_loggers(&self) {
+        fence(Ordering::SeqCst);
+        for copy in 0..self.shape.durability.copies() as usize {
+            let at = ASLEEP + LINE * copy;
+            let asleep = self.memory.word(at);
+            if asleep.load(Ordering::Relaxed) != 0 && asleep.swap(0, Ordering::Relaxed) != 0 {
+                self.memory.wake(at);
+            }
         }
     }
 
