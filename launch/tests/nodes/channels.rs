@@ -2,7 +2,7 @@
 
 use super::*;
 use std::io::{Read, Write};
-use taffrail_agent::wire::{Frame, preamble};
+use taffrail_agent::wire::{Frame, VERSION, preamble};
 
 /// What an agent says on standard error, and its status, when it is sent this.
 fn agent_that_hears(bytes: &[u8], keep_open: bool) -> (i32, String) {
@@ -31,9 +31,10 @@ fn an_agent_that_hears_something_else_ends_and_says_why() {
     other_version[16] += 1;
     other_version[20] -= 1;
     let grant = Frame::Grant { renewal: 0 }.encode().unwrap();
+    let versions = format!("version: expected {VERSION}, got {}", VERSION + 1);
     for (bytes, keep_open, why) in [
         (b"GET / HTTP/1.0\r\n\r\n".to_vec(), true, "preamble: expected the greeting"),
-        (other_version.to_vec(), true, "version: expected 3, got 4"),
+        (other_version.to_vec(), true, &*versions),
         (Vec::new(), false, "the connection has ended before an answer"),
         (preamble()[..7].to_vec(), false, "the connection has ended before an answer"),
         (frame(&header(2, 4096)), false, "the connection has ended within a frame"),
@@ -69,7 +70,8 @@ fn a_channel_on_which_nothing_comes_holds_nothing_but_the_agent() {
 /// The launcher goes through these in place of an agent for host b; a is right.
 #[test]
 fn a_launcher_that_hears_something_else_gives_up_that_host_by_name() {
-    let greeting = r"\000TAFFRAIL-AGENT\n\003\000\000\000\374\377\377\377";
+    // As printf reads it.
+    let greeting: String = preamble().iter().map(|byte| format!(r"\{byte:03o}")).collect();
     for (says, why) in [
         (format!("printf '{greeting}garbage garbage '; sleep 60"), "mark: expected TA"),
         (
