@@ -8,6 +8,9 @@ use crate::tx::transmit;
 use crate::{Dest, Error, Rank};
 use taffrail_fabric::{Fabric, PeerId, Refused, SendMemory, Source};
 
+/// The longest payload of an active message.
+const ACTIVE_MAX: usize = 64 << 10;
+
 /// An active message that has arrived.
 #[derive(Clone, Copy, Debug)]
 pub struct AmMessage<'a> {
@@ -30,7 +33,8 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     ) -> Result<bool, Error> {
         self.check_dest(&Dest::new(to, 0))?;
         self.core.policy.check_repeatable("an active message", "send a message")?;
-        let limit = self.fabric.limits(PeerId(to)).max_message;
+        // The same for all peers, whatever their fabrics take.
+        let limit = self.fabric.limits(PeerId(to)).max_message.min(ACTIVE_MAX);
         if payload.len() > limit {
             return Err(Error::TooLong { got: payload.len(), limit });
         }

@@ -52,7 +52,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    if let Err(status) = stack::check(256) {
+    if let Err(status) = stack::check(512) {
         return status;
     }
     let words = mpirun::command_line(std::env::args_os(), &Cli::command());

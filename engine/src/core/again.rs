@@ -32,9 +32,8 @@ impl<P: Policy> Core<P> {
                     self.sync_again(env, send);
                 }
             }
-            admit if self.is_dropped(admit) => {
-                sync.into_iter().for_each(|send| self.refuse(env.source, send));
-            }
+            // One that a send waits for is refused, and stays: if the send is started again it is refused again.
+            admit if sync.is_none() && self.is_dropped(admit) => {}
             admit => {
                 self.buffer_unexpected(admit, env, payload, skip, sync);
             }

@@ -217,7 +217,6 @@ impl<P: Policy> Core<P> {
                     self.rts_matched(request, from, rts);
                 }
             }
-            (admit, None) if self.is_dropped(admit) => self.refuse(from, rts.name),
             (admit, None) => self.queue_unexpected(admit, &env, Unexpected::Rts(rts)),
         }
         self.check_buffer_limit(from)

@@ -49,7 +49,8 @@ impl<P: Policy> Core<P> {
         }
     }
 
-    /// Whether nobody will ever receive a message that was judged like this: no receive is posted any more.
+    /// Whether nobody will ever receive a message that was judged like this, and that no send waits for: no receive is posted
+    /// any more.
     #[inline]
     pub(crate) fn is_dropped(&self, admit: Admit) -> bool {
         self.finalizing.is_some() && admit == Admit::Match
