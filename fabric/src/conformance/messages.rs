@@ -78,10 +78,10 @@ pub fn sizes<B: Bench>(bench: &B) {
 /// What does not fit is refused, with the limit; it leaves no trace.
 pub fn too_long<B: Bench>(bench: &B) {
     let mut mesh = Mesh::new(bench, 2);
-    let limit = limits(mesh.at(0)).max_message;
-    let bytes = pattern::bytes(1, limit + 1);
-    let refused = Err(Refused::TooLong { got: limit + 1, limit });
     for to in [peer(0), peer(1)] {
+        let limit = mesh.at(0).limits(to).max_message;
+        let bytes = pattern::bytes(1, limit + 1);
+        let refused = Err(Refused::TooLong { got: limit + 1, limit });
         assert_eq!(accepted(mesh.at(0), to, Head::default(), Source::Bytes(&bytes)), refused);
         let parts = [&bytes[..1], &bytes[1..limit], &bytes[limit..]];
         assert_eq!(accepted(mesh.at(0), to, Head::default(), Source::Parts(&parts)), refused);
@@ -91,8 +91,9 @@ pub fn too_long<B: Bench>(bench: &B) {
         assert_eq!(accepted(mesh.at(0), to, Head::default(), Source::Parts(&many)), refused);
     }
     mesh.assert_nothing_more();
-    mesh.send(0, 1, Head::default(), &bytes[..limit]);
-    assert!(mesh.receive(1).2 == bytes[..limit]);
+    let bytes = pattern::bytes(1, mesh.at(0).limits(peer(1)).max_message);
+    mesh.send(0, 1, Head::default(), &bytes);
+    assert!(mesh.receive(1).2 == bytes);
 }
 
 /// Every way to cut a short message into parts, with and without empty parts between.
