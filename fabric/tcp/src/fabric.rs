@@ -24,7 +24,7 @@ const READ: usize = 64 << 10;
 /// The length at which the fragments of long messages move fastest.
 const FRAGMENT: usize = 64 << 10;
 /// The longest payload of one message: a fragment with what stands in front of it.
-const MAX_MESSAGE: usize = FRAGMENT + 64;
+pub(crate) const MAX_MESSAGE: usize = FRAGMENT + 64;
 /// Until measured: a round trip through two kernels, and what a processor copies into one.
 const COST: Cost = Cost::linear(15_000.0, 2.0);
 
@@ -33,7 +33,7 @@ const COST: Cost = Cost::linear(15_000.0, 2.0);
 pub struct Config {
     /// A payload of up to this length is handed over when all of it is there, a longer one as soon as its header is.
     pub whole: usize,
-    /// Segments of log memory, of 68 KiB each, that there can be at most.
+    /// Segments of log memory, each as long as the longest message, that there can be at most.
     pub max_segments: usize,
     /// How long nothing may come back over a network connection before it counts as cut, from a second on.
     pub heartbeat: Duration,

@@ -1,5 +1,6 @@
 //! Log memory that messages leave from: this fabric's own, or segments that it has adopted.
 
+use crate::fabric::MAX_MESSAGE;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::ptr::NonNull;
@@ -7,7 +8,7 @@ use taffrail_fabric::words::counted;
 use taffrail_fabric::{LogRange, MemoryError, Segment, SegmentId, UserBytes};
 
 /// Length of a segment of its own in bytes: a logged message fits one.
-pub(crate) const SEGMENT: usize = 68 << 10;
+pub(crate) const SEGMENT: usize = MAX_MESSAGE;
 
 /// Segments by their names. Those of its own are numbered from 0.
 pub(crate) struct LogMemory {
