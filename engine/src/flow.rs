@@ -58,7 +58,7 @@ impl FlowControl {
         FlowControl { limits, memory: 0, stopped: Vec::new(), look_at: 0 }
     }
 
-    /// Unreceived messages of a peer take more: `payload` bytes that are here, and so many bytes of memory.
+    /// Unreceived messages of a peer take more: `payload` bytes that are here, and `memory` bytes of memory.
     #[inline]
     pub(crate) fn grow(&mut self, unreceived: &mut Unreceived, payload: usize, memory: usize) {
         unreceived.payload += payload;
@@ -79,8 +79,8 @@ impl FlowControl {
         self.memory
     }
 
-    /// The memory that unreceived messages of one peer may take now: seven times what is left, so that there is something left
-    /// for the others, and a small share that every peer has.
+    /// The memory that unreceived messages of one peer may take now: seven times the memory that is free, so that some stays free
+    /// for the others, and at least a small share that every peer has.
     #[inline]
     fn share(&self) -> usize {
         let most = self.limits.memory;
@@ -131,7 +131,7 @@ impl FlowControl {
         self.memory.saturating_sub(self.limits.memory / 32 + 1)
     }
 
-    /// The peers that are stopped, if so much is free by now that one of them may be let go.
+    /// The stopped peers, if there is enough free memory to let one of them send again.
     #[inline]
     pub(crate) fn stopped_to_look_at(&mut self) -> Vec<Rank> {
         if self.stopped.is_empty() || self.memory > self.look_at {

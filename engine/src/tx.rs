@@ -58,7 +58,7 @@ impl TxState {
         self.backlog.retain(|&other| other != rank);
     }
 
-    /// A message is sent. Whether a poll is due since so many were, by a program that need not have polled meanwhile.
+    /// A message is sent. Whether a poll is due: a program that only sends does not poll by itself.
     #[inline(always)]
     pub(crate) fn is_poll_due_after_many(&mut self) -> bool {
         self.sends_until_poll -= 1;

@@ -39,6 +39,7 @@ pub mod stats;
 pub mod table;
 pub mod tune;
 pub mod verdict;
+mod ways;
 pub mod whereabouts;
 
 pub use error::Error;

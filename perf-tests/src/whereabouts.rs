@@ -6,11 +6,6 @@ use std::fmt;
 /// The job and the node of a rank, where an agent has started it.
 const NODE: &str = "TAFFRAIL_NODE";
 
-/// Whether this is a rank of a job over nodes.
-pub fn is_over_nodes() -> bool {
-    std::env::var_os(NODE).is_some()
-}
-
 /// Where a rank is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spot {

@@ -8,8 +8,8 @@ use taffrail_fabric::Fault;
 use taffrail_logging::{Admit, mutant};
 
 impl<P: Policy> Core<P> {
-    /// Unreceived messages of a peer take more: `payload` bytes that are here, and so many bytes of memory. The peer is
-    /// stopped if that is too much.
+    /// Unreceived messages of a peer take more: `payload` bytes that are here, and `memory` bytes of memory. The peer is stopped
+    /// if that is too much.
     pub(crate) fn grow_unreceived(&mut self, from: Rank, payload: usize, memory: usize) {
         self.flow.grow(&mut self.peers[from as usize].unreceived, payload, memory);
         self.adjust_throttle(from);
@@ -42,7 +42,7 @@ impl<P: Policy> Core<P> {
         self.finalizing.is_none() && (self.policy.may_stop(rank) || mutant!(ReplayStops))
     }
 
-    /// This rank finalises: peers that were stopped may send what is left, which is dropped.
+    /// This rank finalises: stopped peers may send the rest of their messages, which are dropped.
     pub(crate) fn lift_stops(&mut self) {
         for rank in self.flow.stopped() {
             self.adjust_throttle(rank);

@@ -159,7 +159,7 @@ impl Server {
 
     /// Waits until something is to be done, or for this long.
     fn pause(&mut self, wait: Duration) {
-        // Where ranks wait for their events they wake the logger. What is asked for meanwhile is done when the time is over.
+        // A rank that waits for its events wakes the logger. A packet that comes meanwhile is read after the time.
         let is_awaited = !matches!(self.keeps, Keeps::Lent);
         if is_awaited && self.logger.sleep(wait) {
             return;

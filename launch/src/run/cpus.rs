@@ -62,8 +62,7 @@ pub fn places(bind: Option<Bind>, ranks: usize) -> Result<Option<Places>, Failur
     }
 }
 
-/// Where so many ranks of a node are to run. Agents of one host, as in tests, leave each other's CPUs alone where there are
-/// enough.
+/// Where the ranks of a node are to run. Agents of one host, as in tests, take different CPUs if there are enough.
 pub fn places_of_node(bind: Option<Bind>, ranks: usize) -> Result<Option<Places>, Failure> {
     let apart = |allowed: Vec<usize>| unclaimed(&allowed, ranks, Claim::take);
     let found = bind.filter(|bind| *bind == Bind::Core).and(can_bind().ok()).and_then(apart);

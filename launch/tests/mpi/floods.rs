@@ -6,7 +6,7 @@ use super::*;
 
 /// Messages of 8 bytes, which take 14 MB together.
 const MESSAGES: &str = "60000";
-/// Of which so much may be there at a time.
+/// The memory that unreceived messages may take.
 const LIMIT_MIB: u64 = 2;
 
 /// Nobody is cut off, all comes, and the memory of the receiver stays within what the user allows.

@@ -104,7 +104,7 @@ impl Logger {
         rings().for_each(RingReader::lie_down);
         fence(Ordering::SeqCst);
         let slept =
-            !(rings().any(RingReader::has_new)) && sleep_on(rings().map(RingReader::asleep), limit);
+            !rings().any(RingReader::has_new) && sleep_on(rings().map(RingReader::asleep), limit);
         rings().for_each(RingReader::get_up);
         slept
     }

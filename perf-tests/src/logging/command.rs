@@ -17,7 +17,7 @@ use crate::settled::Awake;
 use crate::stats::Spread;
 use crate::table::{bytes, message_rate};
 use crate::verdict::Verdict;
-use crate::{Error, cpus, growth, launching, netpipe, network, ours, peers, progress, say};
+use crate::{Error, cpus, growth, launching, netpipe, network, ours, peers, progress, say, ways};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -30,9 +30,9 @@ const SHORT: usize = 8;
 /// How messages are logged, each as arguments of a measurement.
 const WAYS: [(What, &[&str]); 5] = [
     (What::Plain, &[]),
-    (What::Elided, &["--logging", "pessimistic", "--sets", "node"]),
-    (What::SenderBased, &["--logging", "pessimistic", "--sets", "rank"]),
-    (What::Reserved, &["--logging", "pessimistic", "--sets", "rank", "--log-memory", "512M"]),
+    (What::Elided, ways::ONE_SET),
+    (What::SenderBased, ways::SET_PER_RANK),
+    (What::Reserved, ways::RESERVED),
     (What::Collected, &COLLECTED),
 ];
 

@@ -2,6 +2,7 @@
 
 use crate::rounds::{self, Named, Times};
 use crate::stats::Spread;
+use crate::ways;
 use serde::Serialize;
 
 /// Bytes of the messages whose rate is measured.
@@ -55,21 +56,10 @@ impl What {
     /// The options of `taffrail run`, where messages are logged.
     pub fn logging(self) -> Option<&'static [&'static str]> {
         match self {
-            What::Elided => Some(&["--logging", "pessimistic", "--sets", "node"]),
-            What::SenderBased => Some(&["--logging", "pessimistic", "--sets", "rank"]),
-            What::Reserved => {
-                Some(&["--logging", "pessimistic", "--sets", "rank", "--log-memory", "512M"])
-            }
-            What::Every => Some(&[
-                "--logging",
-                "pessimistic",
-                "--sets",
-                "rank",
-                "--log-memory",
-                "512M",
-                "--events",
-                "all",
-            ]),
+            What::Elided => Some(ways::ONE_SET),
+            What::SenderBased => Some(ways::SET_PER_RANK),
+            What::Reserved => Some(ways::RESERVED),
+            What::Every => Some(ways::EVERY_RECEPTION),
             _ => None,
         }
     }

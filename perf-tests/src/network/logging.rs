@@ -11,7 +11,7 @@ use crate::session::About;
 use crate::settled::Awake;
 use crate::table::bytes;
 use crate::verdict::Verdict;
-use crate::{Error, cpus, launching, limits, progress, say};
+use crate::{Error, cpus, launching, limits, progress, say, ways};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -23,8 +23,8 @@ pub const SIZES: [usize; 5] = [8, 1 << 10, 64 << 10, 256 << 10, 1 << 20];
 /// How messages are logged, each as arguments of `pingpong`.
 const WAYS: [(What, &[&str]); 4] = [
     (What::Taffrail, &[]),
-    (What::Named, &["--logging", "pessimistic", "--sets", "rank"]),
-    (What::Reserved, &["--logging", "pessimistic", "--sets", "rank", "--log-memory", "512M"]),
+    (What::Named, ways::SET_PER_RANK),
+    (What::Reserved, ways::RESERVED),
     (What::Every, &EVERY),
 ];
 

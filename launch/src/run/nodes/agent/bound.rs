@@ -24,7 +24,7 @@ impl Bound {
         Bound { bind, places: None, numbers: BTreeMap::new() }
     }
 
-    /// The processor of a rank that is to be started, on a node that has so many now.
+    /// The processor of a rank that is to be started. `of_node` is the number of ranks on this node.
     ///
     /// Ranks that come from a lost node share processors if they must have one, and else have none.
     ///
