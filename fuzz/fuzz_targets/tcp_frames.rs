@@ -13,7 +13,6 @@ use taffrail_tcp::{Config, Connection, TcpFabric};
 const HOSTILE: PeerId = PeerId(1);
 const HONEST: PeerId = PeerId(2);
 const HEADER: usize = 24;
-const MAX_MESSAGE: usize = 65_536;
 
 /// A message, and how many bytes of it were to come when it was handed over.
 type Arrived = (Head, Vec<u8>, usize);
@@ -74,8 +73,8 @@ enum End {
     Garbage,
 }
 
-/// The messages in a stream, their payloads as far as they are there, by the specification.
-fn read(mut stream: &[u8]) -> (Vec<(Head, &[u8], usize)>, End) {
+/// The messages of at most `longest` bytes in a stream, their payloads as far as they are there, by the specification.
+fn read(mut stream: &[u8], longest: usize) -> (Vec<(Head, &[u8], usize)>, End) {
     let mut messages = Vec::new();
     while let Some((header, behind)) = stream.split_first_chunk::<HEADER>() {
         let number = |at: usize, len: usize| {
@@ -86,7 +85,7 @@ fn read(mut stream: &[u8]) -> (Vec<(Head, &[u8], usize)>, End) {
         if begins(2) && header[3..].iter().all(|&byte| byte == 0) {
             return (messages, End::Goodbye);
         }
-        if !begins(1) || header[3] >= Head::KINDS || len > MAX_MESSAGE || number(22, 2) != 0 {
+        if !begins(1) || header[3] >= Head::KINDS || len > longest || number(22, 2) != 0 {
             return (messages, End::Garbage);
         }
         let head = Head {
@@ -128,7 +127,7 @@ fuzz_target!(|input: &[u8]| {
     for _ in 0..3 {
         fabric.poll(&mut notes);
     }
-    let (expected, end) = read(stream);
+    let (expected, end) = read(stream, fabric.limits(HOSTILE).max_message);
     match (&notes.end, end) {
         (None, End::Open) | (Some(LinkEvent::Closed), End::Goodbye) => {}
         (Some(LinkEvent::Broken(Fault::Protocol { .. })), End::Garbage) => {}

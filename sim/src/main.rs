@@ -2,6 +2,7 @@
 
 use clap::Parser;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use taffrail_logging::mutants::Mutant;
 use taffrail_sim::broken::Broken;
@@ -103,11 +104,20 @@ fn many(arguments: &Arguments) -> Result<(), Box<Failure>> {
     let start = Instant::now();
     let until = seconds.map(|seconds| start + Duration::from_secs(seconds));
     let last = if until.is_some() { u64::MAX } else { from + seeds };
-    let is_time = || until.is_none_or(|until| Instant::now() < until);
+    // Nor is there anything to look for once one has failed.
+    let has_failed = AtomicBool::new(false);
+    let is_time =
+        || until.is_none_or(|until| Instant::now() < until) && !has_failed.load(Ordering::Relaxed);
     let counts: Vec<Result<Counts, Box<Failure>>> = std::thread::scope(|scope| {
         let one = |job| {
             let seeds = (from + job..last).step_by(jobs as usize).take_while(|_| is_time());
-            scope.spawn(move || check_all(seeds, profile, wrong).map_err(Failure::shrink))
+            let has_failed = &has_failed;
+            scope.spawn(move || {
+                check_all(seeds, profile, wrong).map_err(|failure| {
+                    has_failed.store(true, Ordering::Relaxed);
+                    failure.shrink()
+                })
+            })
         };
         let threads: Vec<_> = (0..jobs).map(one).collect();
         threads.into_iter().map(|thread| thread.join().expect("panics are caught")).collect()

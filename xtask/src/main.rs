@@ -2,6 +2,7 @@
 
 mod command;
 mod counts;
+mod failures;
 mod header;
 mod install;
 mod place;

@@ -1,6 +1,8 @@
 //! What a step came to, and the table at the end.
 
+use crate::command;
 use crate::counts::Counts;
+use crate::failures::failures;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -8,18 +10,31 @@ use std::time::{Duration, Instant};
 pub enum Outcome {
     /// All is well, with the tests that were counted.
     Passed(Counts),
-    /// Something is not, with what to look for.
+    /// Something is not, with what to look for: a line for the table, and lines below it.
     Failed(Counts, String),
     /// Not run, and why.
     Skipped(String),
 }
 
 impl Outcome {
-    /// The outcome of a test runner: it fails when it says so, and when it found no test to run.
-    pub fn of_tests(ok: bool, counts: Counts) -> Self {
+    /// The outcome of test runners: it fails when one says so, and when they found no test to run.
+    pub fn of_tests(runs: &[command::Ended]) -> Self {
+        let mut counts = Counts::default();
+        for run in runs {
+            counts += Counts::read(&run.output);
+        }
+        let why = match counts {
+            Counts { failed: 1.., .. } => "tests failed",
+            _ if runs.iter().any(|run| !run.ok) => "it did not build, or did not end well",
+            _ => "",
+        };
+        Outcome::of_parts(counts, why.into()).with(runs)
+    }
+
+    /// The outcome of counted parts: they failed if there is something to say, and if there were none.
+    pub fn of_parts(counts: Counts, why: String) -> Self {
         match counts {
-            Counts { failed: 1.., .. } => Outcome::Failed(counts, "tests failed".into()),
-            _ if !ok => Outcome::Failed(counts, "it did not build, or did not end well".into()),
+            _ if !why.is_empty() => Outcome::Failed(counts, why),
             Counts { passed: 0, .. } => Outcome::Failed(counts, "it found no test to run".into()),
             _ => Outcome::Passed(counts),
         }
@@ -31,6 +46,16 @@ impl Outcome {
             true => Outcome::Passed(Counts::default()),
             false => Outcome::Failed(Counts::default(), remedy.into()),
         }
+    }
+
+    /// A failure has the lines of these runs that say why.
+    pub fn with(self, runs: &[command::Ended]) -> Self {
+        let Outcome::Failed(counts, mut why) = self else { return self };
+        for line in runs.iter().filter(|run| !run.ok).flat_map(|run| failures(&run.output)) {
+            why += "\n";
+            why += line;
+        }
+        Outcome::Failed(counts, why)
     }
 }
 
@@ -51,7 +76,7 @@ pub fn timed(name: &'static str, step: impl FnOnce() -> Outcome) -> Ended {
     ended
 }
 
-/// Prints the table and, last and alone on its line, how many tests passed and failed.
+/// Prints the table, what failed tests said and, last and alone on its line, how many tests passed and failed.
 pub fn print(steps: &[Ended]) -> ExitCode {
     println!();
     let mut all = Counts::default();
@@ -68,17 +93,27 @@ pub fn print(steps: &[Ended]) -> ExitCode {
             Outcome::Skipped(_) => {}
         }
     }
+    for step in steps {
+        let Outcome::Failed(_, why) = &step.outcome else { continue };
+        if let Some((_, lines)) = why.split_once('\n') {
+            println!("\n--- {}\n{lines}", step.name);
+        }
+    }
     println!("\n{} passed, {} failed", all.passed, all.failed);
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn first(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
 }
 
 fn line(step: &Ended) -> String {
     let (word, text) = match &step.outcome {
         Outcome::Passed(Counts { passed: 0, .. }) => ("ok", String::new()),
         Outcome::Passed(counts) => ("ok", format!("{} passed", counts.passed)),
-        Outcome::Failed(Counts { passed: 0, failed: 0 }, why) => ("FAILED", why.clone()),
+        Outcome::Failed(Counts { passed: 0, failed: 0 }, why) => ("FAILED", first(why).into()),
         Outcome::Failed(Counts { passed, failed }, why) => {
-            ("FAILED", format!("{passed} passed, {failed} failed: {why}"))
+            ("FAILED", format!("{passed} passed, {failed} failed: {}", first(why)))
         }
         Outcome::Skipped(why) => ("skipped", why.clone()),
     };

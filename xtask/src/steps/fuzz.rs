@@ -67,10 +67,7 @@ pub fn chore(place: &Place, only: Option<&str>, seconds: u32, input: Option<&Pat
         counts += Counts::one(result.is_ok());
         failures.extend(result.err());
     }
-    match failures.is_empty() {
-        true => Outcome::of_tests(true, counts),
-        false => Outcome::Failed(counts, failures.join("; ")),
-    }
+    Outcome::of_parts(counts, failures.join("; "))
 }
 
 /// The names of all targets.

@@ -85,10 +85,7 @@ pub fn step(place: &Place) -> Outcome {
         }
     }
     println!("{}", lines.join("\n"));
-    match failures.is_empty() {
-        true => Outcome::of_tests(true, counts),
-        false => Outcome::Failed(counts, failures.join("; ")),
-    }
+    Outcome::of_parts(counts, failures.join("; "))
 }
 
 fn read(path: &Path) -> Result<Baseline, String> {

@@ -1,6 +1,6 @@
 //! Real MPIs and libfabric's own programs over what `cargo xtask install` installs.
 
-use crate::command::{answer, run};
+use crate::command::{Ended, answer, run};
 use crate::counts::Counts;
 use crate::install;
 use crate::place::Place;
@@ -28,20 +28,19 @@ pub fn step(place: &Place) -> Outcome {
         return Outcome::Failed(Counts::default(), format!("it cannot be installed: {e}"));
     }
     let all = Installed { place, prefix };
-    let mut counts = Counts::default();
-    for said in [programs(&all), pmix(&all)] {
-        let read = Counts::read(&said);
-        counts += read;
-        if read.passed == 0 {
-            return Outcome::Failed(counts, "the test programs did not run".into());
-        }
+    let runs = [programs(&all), pmix(&all)];
+    let read = runs.each_ref().map(|run| Counts::read(&run.output));
+    if read.iter().any(|counts| counts.passed == 0) {
+        let why = "the test programs did not run".into();
+        return Outcome::Failed(read[0], why).with(&runs);
     }
-    let failed = counts.failed;
+    let mut counts = read[0];
+    counts += read[1];
     if !all.provider().join("libtaffrail-fi.so").is_file() {
         println!(
             "There is no provider: all above ran over libfabric's tcp, and the rest is left out."
         );
-        return Outcome::of_tests(failed == 0, counts);
+        return Outcome::of_tests(&runs);
     }
     type Part = (&'static str, fn(&Installed<'_>) -> Option<bool>);
     let parts: [Part; 6] = [
@@ -63,10 +62,10 @@ pub fn step(place: &Place) -> Outcome {
             }
         }
     }
-    match wrong.is_empty() {
-        true => Outcome::of_tests(failed == 0, counts),
-        false => Outcome::Failed(counts, wrong.join(", ")),
+    if read[0].failed + read[1].failed > 0 {
+        wrong.push("test programs");
     }
+    Outcome::of_parts(counts, wrong.join(", ")).with(&runs)
 }
 
 /// What was installed for these tests.
@@ -99,7 +98,7 @@ impl Installed<'_> {
 }
 
 /// Our own test programs, two at a time: many wait for most of their time. What they print.
-fn programs(all: &Installed<'_>) -> String {
+fn programs(all: &Installed<'_>) -> Ended {
     let mut command = tests::selected(all.place, "--workspace", tests::MPI.0, tests::MPI.1);
     command.env("NEXTEST_TEST_THREADS", "2").env("RUST_TEST_THREADS", "1");
     if MPICH.installed(all.place) {
@@ -110,16 +109,16 @@ fn programs(all: &Installed<'_>) -> String {
     if all.provider().join("libtaffrail-fi.so").is_file() {
         command.env("TAFFRAIL_TEST_PROVIDER", all.provider()).env("TAFFRAIL_TEST_KILLS", KILLS);
     }
-    run(&mut command).output
+    run(&mut command)
 }
 
 /// Our own programs below launchers that speak PMIx. What they print.
-fn pmix(all: &Installed<'_>) -> String {
+fn pmix(all: &Installed<'_>) -> Ended {
     let arguments = "--workspace --features taffrail/pmix --test pmix";
     let mut command = tests::runner(all.place, arguments);
     command.env("NEXTEST_TEST_THREADS", "1").env("RUST_TEST_THREADS", "1");
     command.env("TAFFRAIL_TEST_LAUNCHER", all.prefix.join("bin/taffrail"));
-    run(&mut command).output
+    run(&mut command)
 }
 
 fn fi_info(all: &Installed<'_>) -> Option<bool> {

@@ -1,7 +1,6 @@
 //! Test programs, as they are and instrumented.
 
 use crate::command::{cargo, run, succeeds};
-use crate::counts::Counts;
 use crate::install::with_tests;
 use crate::place::Place;
 use crate::report::Outcome;
@@ -68,9 +67,7 @@ pub fn mutants(place: &Place) -> Outcome {
         cargo(place, "test --profile sim --locked -p taffrail-sim --test mutants -- --nocapture");
     command.env("RUSTFLAGS", "--cfg mutants").env("CARGO_TARGET_DIR", place.build("mutants"));
     let found = run(&mut command);
-    let mut counts = Counts::read(&product.output);
-    counts += Counts::read(&found.output);
-    Outcome::of_tests(product.ok && found.ok, counts)
+    Outcome::of_tests(&[product, found])
 }
 
 /// Schedules for `seconds`, of seeds that no run before has had. The command that is printed has the first one.
@@ -89,7 +86,8 @@ pub fn sim<S: AsRef<OsStr>>(place: &Place, arguments: &[S]) -> Outcome {
         // With mutants, of which `--mutant` selects one.
         .env("RUSTFLAGS", "--cfg mutants")
         .env("CARGO_TARGET_DIR", place.build("mutants"));
-    Outcome::of_check(run(&mut command).ok, SEE_THE_TRACE)
+    let ended = run(&mut command);
+    Outcome::of_check(ended.ok, SEE_THE_TRACE).with(&[ended])
 }
 
 pub fn asan(place: &Place) -> Outcome {
@@ -98,18 +96,15 @@ pub fn asan(place: &Place) -> Outcome {
     }
     // `cfg(asan)` is for tests that it cannot run, such as those that limit the address space. With
     // a target named, build scripts and macros are left alone.
-    let (mut good, mut counts) = (true, Counts::default());
-    for part in ASAN {
+    let runs = ASAN.map(|part| {
         let mut command = runner(place, &format!("--target {} {part}", tools::host()));
         command
             .env("RUSTC_BOOTSTRAP", "1")
             .env("RUSTFLAGS", "-Zsanitizer=address --cfg asan")
             .env("CARGO_TARGET_DIR", place.build("asan"));
-        let ended = run(&mut command);
-        good &= ended.ok;
-        counts += Counts::read(&ended.output);
-    }
-    Outcome::of_tests(good, counts)
+        run(&mut command)
+    });
+    Outcome::of_tests(&runs)
 }
 
 /// `cargo nextest run` or, where that is not installed, `cargo test`.
@@ -136,6 +131,5 @@ pub fn selected(place: &Place, arguments: &str, filter: &str, otherwise: &str) -
 }
 
 fn counted(command: &mut Command) -> Outcome {
-    let ended = run(command);
-    Outcome::of_tests(ended.ok, Counts::read(&ended.output))
+    Outcome::of_tests(&[run(command)])
 }
