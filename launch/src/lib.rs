@@ -13,6 +13,7 @@ pub mod mpirun;
 pub mod pages;
 mod print;
 pub mod run;
+mod search_path;
 #[doc(hidden)]
 pub mod stack;
 

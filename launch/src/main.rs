@@ -26,7 +26,7 @@ enum Command {
     Info(info::Args),
     /// Starts and watches the ranks of one node; started by `run --hosts`
     #[command(hide = true)]
-    Agent,
+    Agent(run::AgentArgs),
     /// Keeps the events of ranks; started by whoever starts the ranks
     #[command(hide = true)]
     Eventlog(eventlog::Args),
@@ -66,7 +66,7 @@ fn main() -> ExitCode {
         Command::Info(args) => info::info(&args),
         Command::Eventlog(args) => eventlog::eventlog(&args),
         Command::Copies(args) => eventlog::copies(&args),
-        Command::Agent => run::agent(),
+        Command::Agent(args) => run::agent(&args),
         Command::Guard => run::guard(),
         Command::PmixRank { program, args } => run::pmix_rank(&program, &args),
         Command::Pages(args) => pages::pages(Cli::command(), &args),

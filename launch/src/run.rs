@@ -49,7 +49,7 @@ pub(crate) use apps::App;
 pub use cpus::allowed as allowed_cpus;
 pub use failures::Options as FailureOptions;
 pub use guard::guard;
-pub use nodes::{NodeOptions, agent};
+pub use nodes::{AgentArgs, NodeOptions, agent};
 pub use pmix::{pmix_rank, pmix_server};
 
 use crate::log::{self, Verbosity};

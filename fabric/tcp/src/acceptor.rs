@@ -3,7 +3,6 @@
 use crate::Config;
 use crate::address::Listener;
 use crate::handshake::{Identity, Proven, Rejected, Server, ServerStep, Standing, Verdict};
-use crate::socket::{limit, tune};
 use crate::wait::{Key, Watch};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketFlags, acceptfrom_with, recv, send};
@@ -38,7 +37,7 @@ pub struct Dropped {
 }
 
 impl Dropped {
-    fn total(&self) -> u64 {
+    pub(crate) fn total(&self) -> u64 {
         let Dropped { garbage, other_job, wrong_secret, truncated, late, crowded } = self;
         garbage + other_job + wrong_secret + truncated + late + crowded
     }
@@ -100,11 +99,11 @@ impl Acceptor {
         &self.listener
     }
 
-    /// Accepts what waits, as far as there is room.
+    /// Accepts what waits, as far as there is room, and sets what a new socket needs.
     pub(crate) fn accept(
         &mut self,
         watch: &Watch,
-        heartbeat: Duration,
+        prepare: impl Fn(&OwnedFd) -> rustix::io::Result<()>,
         mut nonce: impl FnMut() -> [u8; 32],
     ) {
         for _ in 0..MAX_ACCEPTED {
@@ -114,8 +113,7 @@ impl Acceptor {
             match acceptfrom_with(self.listener.socket(), flags) {
                 Ok((socket, from)) => {
                     let from = from.and_then(|from| SocketAddr::try_from(from).ok());
-                    let watched = tune(&socket, heartbeat)
-                        .and_then(|()| limit(&socket, heartbeat))
+                    let watched = prepare(&socket)
                         .is_ok_and(|()| watch.add(&socket, Key::Slot(free as u32)).is_ok());
                     if watched {
                         let server = Server::new(nonce());
@@ -123,9 +121,7 @@ impl Acceptor {
                     }
                 }
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
-                    (self.say)(
-                        "no descriptors are left for the connections of other ranks (ulimit -n)",
-                    );
+                    (self.say)("no descriptors are left for the connections of others (ulimit -n)");
                     return self.close_until(watch, now + PAUSE);
                 }
                 // None waits, or it has ended meanwhile.

@@ -13,6 +13,7 @@ pub use client::{Client, ClientStep};
 pub use server::{Proven, Server, ServerStep};
 
 use crate::secret::Secret;
+use rustix::rand::{GetRandomFlags, getrandom};
 use taffrail_fabric::Incarnation;
 
 /// Length of a HELLO in bytes.
@@ -30,6 +31,17 @@ const SERVER: &[u8] = b"taffrail tcp 1 server";
 
 /// Random bytes that are used once.
 pub type Nonce = [u8; 32];
+
+/// Random bytes.
+pub(crate) fn nonce() -> Nonce {
+    let mut bytes = Nonce::default();
+    let mut there = 0;
+    while there < bytes.len() {
+        // It fails on no system that has sockets, and waits only while that starts.
+        there += getrandom(&mut bytes[there..], GetRandomFlags::empty()).unwrap_or(0);
+    }
+    bytes
+}
 
 /// Identity of this process.
 #[derive(Clone, Debug)]

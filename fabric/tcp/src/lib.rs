@@ -8,6 +8,7 @@
 
 mod acceptor;
 mod address;
+pub mod admission;
 mod call;
 mod error;
 mod fabric;

@@ -125,6 +125,11 @@ impl Watch {
         epoll::wait(&self.epoll, &mut event[..], Some(&NOW)).is_ok_and(|(it, _)| !it.is_empty())
     }
 
+    /// It is readable when one of them is ready.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+
     /// Ends the wait of a process that has sent something to itself.
     pub(crate) fn ring(&mut self) {
         if self.armed && !self.rung {
@@ -166,6 +171,6 @@ impl Wait for TcpFabric {
     }
 
     fn fd(&self) -> BorrowedFd<'_> {
-        self.watch.epoll.as_fd()
+        self.watch.fd()
     }
 }

@@ -4,29 +4,29 @@
 use super::channel::{Channel, ChannelError};
 use super::packet::{Packet, Told, What};
 use super::serve::seal;
-use super::stream::{CopyFrame, check, identity, wrong};
-use rustix::event::{PollFd, PollFlags, poll};
+use super::stream::{CopyFrame, identity, wrong};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::MemfdFlags;
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::fs::File;
 use std::io::{BufReader, ErrorKind, Result as IoResult, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use taffrail_agent::NODES_MAX;
 use taffrail_logging::event::RECORD;
 use taffrail_logging::store::{FILE_HEADER, Owner, file_header, hand_out};
-use taffrail_tcp::Interface;
-use taffrail_tcp::handshake::Identity;
+use taffrail_tcp::admission::Admission;
+use taffrail_tcp::{Config, Interface, Listener};
 
-/// How long a handshake may take.
+/// How long a handshake may take, and a begin behind it.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Connections at a time: several event loggers of each node, and some that prove nothing.
+/// Copies at a time: several event loggers of each node.
 const CONNECTIONS: usize = 4 * NODES_MAX;
 
 /// Where to listen.
@@ -147,12 +147,11 @@ impl Held {
 
 struct Store {
     channel: Channel,
-    listener: TcpListener,
+    admission: Admission,
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    me: Identity,
     job: u64,
     held: Mutex<Held>,
     connections: AtomicUsize,
@@ -173,25 +172,29 @@ impl Store {
             Some(network) => network.clone(),
             None => Interface::outward()?,
         };
-        let listener = TcpListener::bind(SocketAddr::new(interface.address()?, 0))?;
-        listener.set_nonblocking(true)?;
-        let mut address = listener.local_addr()?;
+        let config = Config { handshake: HANDSHAKE, say, ..Config::default() };
+        let listener = Listener::bind(&interface, 0)?;
+        let me = identity(job, secret, node);
+        let admission = Admission::new(listener, me, NODES_MAX as u32, &config)?;
+        let mut address = admission.address();
         if address.ip().is_unspecified() {
             address.set_ip(Interface::outward()?.address()?);
         }
         channel.send(&Packet::Listens { address: address.to_string() }, &[])?;
         let (held, connections) = (Mutex::default(), AtomicUsize::new(0));
-        let shared = Arc::new(Shared { me: identity(job, secret, node), job, held, connections });
-        Ok(Store { channel, listener, shared })
+        let shared = Arc::new(Shared { job, held, connections });
+        Ok(Store { channel, admission, shared })
     }
 
-    fn serve(self) -> Result<(), Anything> {
+    fn serve(mut self) -> Result<(), Anything> {
         loop {
             let mut fds = [
                 PollFd::new(&self.channel, PollFlags::IN),
-                PollFd::new(&self.listener, PollFlags::IN),
+                PollFd::from_borrowed_fd(self.admission.fd(), PollFlags::IN),
             ];
-            match poll(&mut fds, None) {
+            let left = self.admission.due().map(|at| at.saturating_duration_since(Instant::now()));
+            let left = left.and_then(|left| Timespec::try_from(left).ok());
+            match poll(&mut fds, left.as_ref()) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(e) => return Err(e.into()),
             }
@@ -200,7 +203,9 @@ impl Store {
                 Err(ChannelError::Closed) => return Ok(()),
                 Err(e) => return Err(e.into()),
             }
-            self.accept();
+            for (home, socket) in self.admission.take() {
+                self.admit(home, TcpStream::from(socket));
+            }
         }
     }
 
@@ -233,38 +238,34 @@ impl Store {
         Ok((count, seal(into)?))
     }
 
-    fn accept(&self) {
-        while let Ok((stream, from)) = self.listener.accept() {
-            if self.shared.connections.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS {
-                self.shared.connections.fetch_sub(1, Ordering::Relaxed);
-                say(&format!("a connection from {from} is refused: there are {CONNECTIONS}"));
-                continue;
+    /// Takes a copy from a node in a thread of its own.
+    fn admit(&self, home: u32, stream: TcpStream) {
+        if self.shared.connections.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS {
+            self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+            return say(&format!("a copy of node {home} is refused: there are {CONNECTIONS}"));
+        }
+        let shared = self.shared.clone();
+        let work = move || {
+            if let Err(e) = shared.take(home, stream)
+                && !matches!(e.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset)
+            {
+                say(&format!("the copy of node {home} is ended: {e}"));
             }
-            let shared = self.shared.clone();
-            let work = move || {
-                if let Err(e) = shared.take(stream)
-                    && !matches!(e.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset)
-                {
-                    say(&format!("a connection from {from} is ended: {e}"));
-                }
-                shared.connections.fetch_sub(1, Ordering::Relaxed);
-            };
-            if let Err(e) = std::thread::Builder::new().name("copy".into()).spawn(work) {
-                self.shared.connections.fetch_sub(1, Ordering::Relaxed);
-                say(&format!("a connection from {from} is refused: {e}"));
-            }
+            shared.connections.fetch_sub(1, Ordering::Relaxed);
+        };
+        if let Err(e) = std::thread::Builder::new().name("copy".into()).spawn(work) {
+            self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+            say(&format!("a copy of node {home} is refused: {e}"));
         }
     }
 }
 
 impl Shared {
     /// Takes a copy, as long as its connection lasts.
-    fn take(&self, mut stream: TcpStream) -> IoResult<()> {
+    fn take(&self, home: u32, mut stream: TcpStream) -> IoResult<()> {
         stream.set_nonblocking(false)?;
-        stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(HANDSHAKE))?;
         stream.set_write_timeout(Some(HANDSHAKE))?;
-        let home = check(&mut stream, &self.me)?;
         let mut reader = BufReader::with_capacity(1 << 17, stream.try_clone()?);
         let (epoch, mut ranks) = match CopyFrame::read(&mut reader)? {
             CopyFrame::Begin { epoch, ranks } => (epoch, ranks),

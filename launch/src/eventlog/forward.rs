@@ -4,7 +4,7 @@
 //! nothing is kept, so ranks wait.
 
 use super::packet::Packet;
-use super::stream::{CopyFrame, encode_cut, encode_records, identity, prove};
+use super::stream::{CopyFrame, encode_cut, encode_records, identity};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Error, ErrorKind, Result, Write};
@@ -14,6 +14,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 use taffrail_logging::event::RECORD;
 use taffrail_logging::store::{FILE_HEADER, Logger, Turn, Unkept};
+use taffrail_tcp::admission;
 use taffrail_tcp::handshake::Identity;
 
 /// How long a connection may take to be made.
@@ -280,11 +281,9 @@ impl Connection {
         standing: Vec<(u32, u64)>,
     ) -> Result<()> {
         let address: SocketAddr = target.address.parse().map_err(Error::other)?;
-        let mut stream = TcpStream::connect_timeout(&address, CONNECT)?;
-        stream.set_nodelay(true)?;
+        let mut stream = admission::call(address, &self.me, target.node, CONNECT)?;
         stream.set_read_timeout(Some(ANSWER))?;
         stream.set_write_timeout(Some(ANSWER))?;
-        prove(&mut stream, &self.me, target.node)?;
         let ranks = stores.iter().map(|(rank, ..)| *rank).collect();
         let mut frames = Vec::new();
         CopyFrame::Begin { epoch: target.epoch, ranks }.encode(&mut frames);

@@ -1,15 +1,12 @@
 //! Between an event logger that copies and the copy store of another node: frames over TCP, behind the handshake of
 //! `docs/spec/tcp.md` (`docs/spec/agent.md`, section 11).
 
-use std::io::{Error, ErrorKind, Read, Result, Write};
-use std::net::TcpStream;
-use taffrail_agent::{Incarnation, NODES_MAX, RANKS_MAX};
+use std::io::{Error, ErrorKind, Read, Result};
+use taffrail_agent::{Incarnation, RANKS_MAX};
 use taffrail_logging::event::RECORD;
 use taffrail_logging::store::Unkept;
 use taffrail_tcp::Secret;
-use taffrail_tcp::handshake::{
-    Client, ClientStep, Identity, Nonce, Proven, Server, ServerStep, Standing, Verdict,
-};
+use taffrail_tcp::handshake::Identity;
 
 const HEADER: usize = 24;
 const MARK: [u8; 2] = *b"TC";
@@ -155,55 +152,6 @@ pub fn identity(job: u64, secret: [u8; 32], node: u32) -> Identity {
     let mut digest = *b"........copy 1\0\0";
     digest[..8].copy_from_slice(&job.to_le_bytes());
     Identity { job: digest, secret: Secret::new(secret), rank: node, incarnation: Incarnation(0) }
-}
-
-fn nonce() -> Result<Nonce> {
-    let mut nonce = [0; 32];
-    rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty())?;
-    Ok(nonce)
-}
-
-/// Both sides have one stream, which begins and ends with the connection.
-const STANDING: Standing = Standing { session: 1, peer_session: 0, received: 0, accepted: 0 };
-
-fn rejected(why: impl ToString) -> Error {
-    Error::new(ErrorKind::PermissionDenied, why.to_string())
-}
-
-/// Proves to the copy store of a node that this process belongs to the job, which proves the same.
-pub fn prove(stream: &mut TcpStream, me: &Identity, node: u32) -> Result<()> {
-    let (mut client, hello) = Client::new(me, node, Incarnation(0), nonce()?);
-    stream.write_all(&hello)?;
-    while client.wants() > 0 {
-        let mut bytes = vec![0; client.wants()];
-        stream.read_exact(&mut bytes)?;
-        match client.take(&bytes, me, &STANDING).map_err(rejected)? {
-            ClientStep::More => {}
-            ClientStep::Send(proof) => stream.write_all(&proof)?,
-            ClientStep::Answer { verdict: Verdict::Welcome, .. } => return Ok(()),
-            ClientStep::Answer { verdict, .. } => {
-                return Err(rejected(format!("the answer was {verdict:?}")));
-            }
-        }
-    }
-    Err(rejected("the handshake has no end"))
-}
-
-/// The other side of it. The node that has proven itself.
-pub fn check(stream: &mut TcpStream, me: &Identity) -> Result<u32> {
-    let mut server = Server::new(nonce()?);
-    loop {
-        let mut bytes = vec![0; server.wants()];
-        stream.read_exact(&mut bytes)?;
-        match server.take(&bytes, me, NODES_MAX as u32).map_err(rejected)? {
-            ServerStep::More => {}
-            ServerStep::Send(challenge) => stream.write_all(&challenge)?,
-            ServerStep::Proven(Proven { rank, .. }) => {
-                stream.write_all(&server.answer(Verdict::Welcome, &STANDING, me))?;
-                return Ok(rank);
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::Error;
 use super::needs::Needs;
+use crate::search_path::find;
 use goblin::elf::Elf;
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
@@ -99,15 +100,6 @@ pub fn look(program: &OsStr) -> Result<Program, Error> {
         Some(path) => read(&path).and_then(|bytes| linked(path, &bytes)),
         None => Err(Error::NoProgram(interpreter)),
     }
-}
-
-/// The path of a program.
-fn find(program: &OsStr) -> Option<PathBuf> {
-    if program.as_bytes().contains(&b'/') {
-        return Path::new(program).is_file().then(|| program.into());
-    }
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Error> {

@@ -4,13 +4,14 @@
 mod agent;
 mod allocation;
 mod channel;
+mod invitation;
 mod launcher;
 mod logging;
 mod options;
 mod relay;
 mod starter;
 
-pub use agent::agent;
+pub use agent::{AgentArgs, agent};
 pub use launcher::job;
 pub use options::NodeOptions;
 

@@ -7,6 +7,7 @@ mod kills;
 mod losses;
 mod messages;
 mod namespaces;
+mod prterun;
 mod ranks;
 mod restarts;
 #[path = "../../../tests/common/slurm.rs"]

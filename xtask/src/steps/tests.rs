@@ -16,7 +16,7 @@ const ASAN: [&str; 2] =
 
 /// Tests of MPI programs, for nextest and for `cargo test`: step `mpi` runs them, with what it has installed.
 pub const MPI: (&str, &str) = (
-    "package(/^taffrail-(launch|perf)$/) & binary(/^(mpi|faults)$/)",
+    "package(/^taffrail-(launch|perf)$/) & (binary(/^(mpi|faults)$/) | test(/^prterun::/))",
     "-p taffrail-launch -p taffrail-perf --test mpi --test faults",
 );
 

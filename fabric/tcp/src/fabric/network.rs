@@ -7,12 +7,12 @@ use crate::acceptor::{Acceptor, Dropped};
 use crate::address::Listener;
 use crate::call::{Call, Callee, Failed};
 use crate::error::SetupError;
-use crate::handshake::{ClientStep, Identity, Nonce, Standing, Verdict};
+use crate::handshake::{ClientStep, Identity, Standing, Verdict, nonce};
 use crate::link::{Fit, Link, Stream};
+use crate::socket::{limit, tune};
 use crate::timer::Timer;
 use crate::wait::Key;
 use rustc_hash::FxHashMap;
-use rustix::rand::{GetRandomFlags, getrandom};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use taffrail_fabric::{Fault, Incarnation, LinkEvent, PeerId, Refused, Sink};
@@ -36,17 +36,6 @@ pub(super) struct Network {
     acceptor: Acceptor,
     calls: FxHashMap<u32, Call>,
     timer: Timer,
-}
-
-/// Random bytes.
-fn nonce() -> Nonce {
-    let mut bytes = Nonce::default();
-    let mut there = 0;
-    while there < bytes.len() {
-        // It fails on no system that has sockets, and waits only while that starts.
-        there += getrandom(&mut bytes[there..], GetRandomFlags::empty()).unwrap_or(0);
-    }
-    bytes
 }
 
 /// A name for a stream: random, and not 0.
@@ -227,7 +216,12 @@ impl TcpFabric {
         let Some(network) = &mut self.network else { return 0 };
         let Network { me, acceptor, timer, .. } = &mut **network;
         match key {
-            Key::Listener => acceptor.accept(&self.watch, self.config.heartbeat, nonce),
+            Key::Listener => {
+                let heartbeat = self.config.heartbeat;
+                let prepare =
+                    |socket: &_| tune(socket, heartbeat).and_then(|()| limit(socket, heartbeat));
+                acceptor.accept(&self.watch, prepare, nonce);
+            }
             Key::Slot(index) => {
                 if let Some(visitor) = acceptor.read(&self.watch, index, me, ranks) {
                     return self.admit(visitor, sink);

@@ -9,6 +9,7 @@ mod rank;
 mod recovery;
 
 use super::channel::Channel;
+use super::invitation::Invitation;
 use super::poll_all;
 use crate::run::guard::boot_time;
 use crate::run::outlets::To;
@@ -46,11 +47,19 @@ pub(super) enum Source {
 /// What is waited for.
 type Watched<'a> = Vec<(Source, BorrowedFd<'a>, PollFlags)>;
 
+/// How the launcher is reached.
+#[derive(clap::Args)]
+pub struct AgentArgs {
+    /// Standard input is one line that says where the launcher is, and nothing that was written comes back to it
+    #[arg(long)]
+    invited: bool,
+}
+
 /// Serves as an agent until the launcher is done with this node, or lost.
-pub fn agent() -> ExitCode {
+pub fn agent(args: &AgentArgs) -> ExitCode {
     own_program::name_process(c"taffrail-agent");
     files::raise_limit();
-    let status = Process::start().and_then(Process::serve).unwrap_or_else(|failure| {
+    let status = Process::start(args).and_then(Process::serve).unwrap_or_else(|failure| {
         say(&failure.why);
         failure.status
     });
@@ -68,11 +77,16 @@ struct Process {
 }
 
 impl Process {
-    fn start() -> Result<Process, Failure> {
+    fn start(args: &AgentArgs) -> Result<Process, Failure> {
         let failed = |e: std::io::Error| {
             Failure::new(format!("no connection on standard input and output: {}", in_words(&e)))
         };
-        let channel = take_channel().map_err(failed)?;
+        let channel = match args.invited {
+            true => answer_invitation().map_err(|e| {
+                Failure::new(format!("no connection with the launcher: {}", in_words(&e)))
+            })?,
+            false => take_channel().map_err(failed)?,
+        };
         // What a rank leaves behind becomes our child, so that it can be found and ended.
         let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
         let signals = Signals::catch()?;
@@ -236,17 +250,28 @@ impl Process {
     }
 }
 
-/// The channel, in descriptors that nobody inherits: whoever held its ends would keep it open. Standard input and output
-/// lead nowhere from then on.
+/// The channel, in descriptors that nobody inherits: whoever held its ends would keep it open.
 fn take_channel() -> std::io::Result<Channel> {
     let own = |fd: BorrowedFd<'_>| -> std::io::Result<OwnedFd> {
         Ok(rustix::io::fcntl_dupfd_cloexec(fd, 3)?)
     };
     let (input, output) = (own(rustix::stdio::stdin())?, own(rustix::stdio::stdout())?);
+    leave_standard_streams()?;
+    Channel::new(input, output, Direction::Down)
+}
+
+/// The channel to a launcher that has sent an invitation.
+fn answer_invitation() -> std::io::Result<Channel> {
+    let invitation = Invitation::read(std::io::stdin().lock())?;
+    leave_standard_streams()?;
+    invitation.accept()
+}
+
+/// Standard input and output lead nowhere from now on.
+fn leave_standard_streams() -> std::io::Result<()> {
     let nowhere = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     rustix::stdio::dup2_stdin(&nowhere)?;
-    rustix::stdio::dup2_stdout(&nowhere)?;
-    Channel::new(input, output, Direction::Down)
+    Ok(rustix::stdio::dup2_stdout(&nowhere)?)
 }
 
 fn hello() -> Hello {

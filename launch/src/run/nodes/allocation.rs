@@ -7,9 +7,9 @@ use std::process::Command;
 use taffrail::environment;
 use taffrail_agent::hosts::{Host, Hosts};
 
-/// The options of `srun` for the agent of one host. Its output is passed on as it comes; a rank that ends is the agent's
+/// `srun` for the agent of the host that follows. Its output is passed on as it comes; a rank that ends is the agent's
 /// business; the step shares the processors with other steps of the allocation.
-const SRUN: [&str; 10] = [
+pub const SRUN: [&str; 10] = [
     "srun",
     "--nodes=1",
     "--ntasks=1",
@@ -22,15 +22,35 @@ const SRUN: [&str; 10] = [
     "--nodelist",
 ];
 
-/// An allocation of Slurm.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Variables that name a file with the hosts of an allocation, one line for each slot.
+const FILES: [&str; 2] = ["PBS_NODEFILE", "LSB_DJOB_HOSTFILE"];
+
+/// An allocation.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allocation {
     pub hosts: Hosts,
+    /// Its hosts are reached through `srun`.
+    pub is_slurm: bool,
 }
 
 impl Allocation {
     /// That of this process, if there is one and its hosts are known. Where they are not, a line says so.
     pub fn of_this_process() -> Option<Allocation> {
+        Allocation::of_slurm().or_else(|| FILES.iter().find_map(|name| Allocation::of_file(name)))
+    }
+
+    /// That whose hosts are in the file which this variable names.
+    fn of_file(variable: &str) -> Option<Allocation> {
+        let file = environment::value(variable).filter(|text| !text.is_empty())?;
+        let hosts = std::fs::read_to_string(&file)
+            .map_err(|e| e.to_string())
+            .and_then(|text| Hosts::from_file(&text).map_err(|e| e.to_string()));
+        let not_used = |why| note(&format!("{variable}={file} is not used: {why}"));
+        let hosts = hosts.map_err(not_used).ok()?;
+        Some(Allocation { hosts, is_slurm: false })
+    }
+
+    fn of_slurm() -> Option<Allocation> {
         let variable = |name| environment::value(name).filter(|text| !text.is_empty());
         let job = variable("SLURM_JOB_ID")?;
         let list = variable("SLURM_JOB_NODELIST")?;
@@ -50,7 +70,7 @@ impl Allocation {
         let host = |(name, slots): (&&str, u32)| format!("{name}:{slots}");
         let list: Vec<String> = names.iter().zip(slots).map(host).collect();
         let hosts: Hosts = list.join(",").parse().map_err(|e| format!("{e}"))?;
-        Ok(Allocation { hosts })
+        Ok(Allocation { hosts, is_slurm: true })
     }
 
     /// Whether ranks of it are to run elsewhere than here.
@@ -61,13 +81,9 @@ impl Allocation {
         }
     }
 
-    /// The command that starts a program on a host of it, without the program.
-    pub fn starter(&self, name: &str) -> Option<Command> {
-        let host = self.hosts.0.iter().find(|host| host.name == name)?;
-        let [program, options @ ..] = SRUN;
-        let mut command = Command::new(program);
-        command.args(options).arg(&host.name);
-        Some(command)
+    /// Whether a host of this name belongs to it.
+    pub fn has(&self, name: &str) -> bool {
+        self.hosts.0.iter().any(|host| host.name == name)
     }
 }
 
@@ -134,10 +150,7 @@ mod tests {
     #[test]
     fn agents_are_started_on_hosts_of_the_allocation_only() {
         let allocation = Allocation::new("a\nb\n", Some("2(x2)")).unwrap();
-        assert!(allocation.is_elsewhere() && allocation.starter("c").is_none());
-        let command = allocation.starter("b").unwrap();
-        let last = command.get_args().last().unwrap().to_owned();
-        assert_eq!((command.get_program().to_str(), last.to_str()), (Some("srun"), Some("b")));
+        assert!(allocation.is_elsewhere() && allocation.has("b") && !allocation.has("c"));
         let here = rustix::system::uname().nodename().to_string_lossy().into_owned();
         assert!(!Allocation::new(&here, Some("2")).unwrap().is_elsewhere());
         assert!(Allocation::new("far-away", Some("2")).unwrap().is_elsewhere());

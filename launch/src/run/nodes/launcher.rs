@@ -1,13 +1,15 @@
 //! The launcher of a job over nodes: one thread, one poll, every event. What is decided about ranks is decided by the same
 //! state machine as on one host (`life.rs`); what is done on nodes by that of `taffrail_agent`.
 
+mod agents;
 mod config;
 mod input;
 mod reports;
 mod wait;
 
+use super::invitation::Callers;
 use super::logging;
-use super::options::{AT_ONCE, Plan};
+use super::options::Plan;
 use super::starter::Starter;
 use crate::run::event_loop::{DELIVERY, trouble};
 use crate::run::guard::boot_time;
@@ -22,7 +24,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use taffrail::words::counted;
 use taffrail_agent::launcher;
-use taffrail_agent::wire::{Frame, Item, Reach};
+use taffrail_agent::wire::Reach;
 use taffrail_agent::{Launcher, NodeId};
 use wait::Source;
 
@@ -52,6 +54,7 @@ pub fn job(args: &Args) -> Result<u8, Failure> {
     let mut job = Job {
         names: plan.hosts.0.iter().map(|host| host.name.clone()).collect(),
         starters: plan.hosts.0.iter().map(|_| None).collect(),
+        callers: plan.is_called().then(|| Callers::listen(&plan.network)).transpose()?,
         owed: vec![0; plan.hosts.0.len()],
         plan,
         args,
@@ -92,6 +95,8 @@ pub(super) struct Job<'a> {
     /// Of each host.
     names: Vec<String>,
     starters: Vec<Option<Starter>>,
+    /// Where agents connect that do so by themselves.
+    callers: Option<Callers>,
     /// Output of each node that was taken, and not said so.
     owed: Vec<u32>,
     /// Hosts whose turn to be connected with has not come.
@@ -122,9 +127,11 @@ impl Job<'_> {
                 Source::Outlets => of_life.extend(trouble(self.outlets)),
                 Source::Input => self.input.read(),
                 Source::Channel(node) => self.receive(node, &mut of_launcher),
-                Source::Error(node) => self.read_lines(node),
+                Source::Error(node) => of_launcher.extend(self.take_lines(node)),
+                Source::Callers => {}
             }
         }
+        self.take_callers(&mut of_launcher);
         self.give_back(&mut of_launcher);
         of_launcher.push(launcher::Event::Tick);
         self.launch(of_launcher);
@@ -163,55 +170,6 @@ impl Job<'_> {
                     let to_ranks = to_ranks.as_raw();
                     of_life.push(Event::Signalled { signal: number, to_ranks });
                 }
-            }
-        }
-    }
-
-    fn receive(&mut self, node: usize, events: &mut Vec<launcher::Event>) {
-        let Some(starter) = &mut self.starters[node] else { return };
-        let Some(channel) = &mut starter.channel else { return };
-        let mut items = Vec::new();
-        channel.flush();
-        let received = channel.receive(&mut items);
-        let number = node as NodeId;
-        for item in items {
-            match item {
-                Item::Frame(frame) => events.push(launcher::Event::Frame { node: number, frame }),
-                Item::Preamble(before) => {
-                    starter.is_connected = true;
-                    let text = String::from_utf8_lossy(&before);
-                    let lines = text.lines().filter(|line| !line.trim().is_empty());
-                    lines.for_each(|line| {
-                        crate::log::note(&format!("{}: {line}", self.names[node]))
-                    });
-                }
-            }
-        }
-        if let Err(why) = received {
-            events.push(self.broken(node, &why));
-        }
-    }
-
-    /// A channel has ended: why, with what its starter has said last.
-    fn broken(&mut self, node: usize, why: &str) -> launcher::Event {
-        self.read_lines(node);
-        let starter = self.starters[node].as_mut();
-        let last = starter.map_or(String::new(), |starter| {
-            starter.close();
-            starter.last_lines()
-        });
-        launcher::Event::Broken { node: node as NodeId, why: format!("{why}{last}") }
-    }
-
-    /// Passes on what a starter and its agent say to people.
-    fn read_lines(&mut self, node: usize) {
-        let Some(starter) = &mut self.starters[node] else { return };
-        for line in starter.read_lines() {
-            // Before there is an agent they explain why none comes, and are kept for that. Of one that is given up, or
-            // is to leave, they explain nothing more.
-            match starter.channel.is_some() && starter.is_connected {
-                true => crate::log::note(&format!("{}: {line}", self.names[node])),
-                false => tracing::debug!("{}: {line}", self.names[node]),
             }
         }
     }
@@ -256,38 +214,6 @@ impl Job<'_> {
         }
     }
 
-    /// Starts agents, but not more than some at a time.
-    fn start_queued(&mut self) -> Vec<Vec<launcher::Event>> {
-        let mut failed = Vec::new();
-        let connects = |starter: &&Starter| starter.channel.is_some() && !starter.is_connected;
-        while self.starters.iter().flatten().filter(connects).count() < AT_ONCE
-            && let Some(node) = self.queue.pop_front()
-        {
-            let at = usize::from(node);
-            match Starter::start(&self.names[at], &self.plan) {
-                Ok(starter) => self.starters[at] = Some(starter),
-                Err(why) => failed.push(vec![launcher::Event::Broken { node, why }]),
-            }
-        }
-        failed
-    }
-
-    fn send(&mut self, node: NodeId, frame: &Frame) -> Option<launcher::Event> {
-        if let Frame::Start { life, .. } = frame {
-            self.placed[super::index(*life)] = Some(node);
-        }
-        let channel = self.starters[usize::from(node)].as_mut()?.channel.as_mut()?;
-        let why = channel.send(frame).err()?;
-        Some(self.broken(usize::from(node), &why))
-    }
-
-    fn close(&mut self, node: NodeId) {
-        self.queue.retain(|queued| *queued != node);
-        if let Some(starter) = &mut self.starters[usize::from(node)] {
-            starter.close();
-        }
-    }
-
     /// Reports events to the state machine of ranks, and carries out what it says.
     fn dispatch(&mut self, events: Vec<Event>) {
         let mut actions = VecDeque::from(self.life.handle(self.started.elapsed(), events));
@@ -329,14 +255,6 @@ impl Job<'_> {
             Action::FindExiting => return,
         };
         self.launch(events);
-    }
-
-    /// Starters that were closed have ended, or are killed.
-    fn check_starters(&mut self) {
-        for starter in &mut self.starters {
-            let is_over = |starter: &mut Starter| starter.due().is_some() && starter.check();
-            starter.take_if(is_over);
-        }
     }
 
     /// Whether no rank may live any more: then agents leave.

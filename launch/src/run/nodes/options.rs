@@ -1,7 +1,9 @@
 //! Where a job over nodes runs, and how its hosts are reached.
 
 use super::allocation::Allocation;
+use super::starter::is_this_host;
 use crate::run::{Args, Failure};
+use crate::search_path::find;
 use clap::ValueEnum;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -43,7 +45,8 @@ pub struct NodeOptions {
     /// Copy the events of all others to this host, on which no rank begins: all others may be lost at once
     #[arg(long, value_name = "HOST")]
     reliable: Option<Host>,
-    /// How agents are started without --rsh-agent [default: srun on hosts of an allocation of Slurm, else ssh]
+    /// How agents are started without --rsh-agent [default: srun on hosts of an allocation of Slurm, prterun in one of PBS or
+    /// LSF if it is installed, else ssh]
     #[arg(long, value_name = "HOW", value_enum)]
     launcher: Option<Starting>,
     /// The path of taffrail on the hosts [default: that of this program]
@@ -67,8 +70,23 @@ enum Starting {
     Ssh,
     /// As steps of an allocation of Slurm, whose hosts are those of the job if none are named
     Srun,
+    /// Through prterun, which brings ways into allocations of its own
+    Prterun,
     /// Not at all: all ranks run on this host, also in an allocation of several
     Fork,
+}
+
+/// How hosts other than this one are reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// ssh.
+    Ssh,
+    /// The words of a command.
+    Command(Vec<String>),
+    /// The hosts of this allocation through srun, others through ssh.
+    Srun(Allocation),
+    /// prterun, whose agents connect by themselves.
+    Prterun,
 }
 
 /// What follows from the options.
@@ -78,13 +96,22 @@ pub struct Plan {
     pub reliable: Option<NodeId>,
     pub oversubscribe: bool,
     pub network: String,
-    /// The words of the command that reaches a host, if it is not ssh.
-    pub rsh_agent: Option<Vec<String>>,
-    /// The allocation whose hosts are reached through its scheduler.
-    pub allocation: Option<Allocation>,
+    pub reach: Reach,
     pub launch_agent: OsString,
     pub start_timeout: Duration,
     pub terms: Terms,
+}
+
+impl Plan {
+    /// Whether the agent of a host connects by itself.
+    pub fn calls(&self, host: &str) -> bool {
+        self.reach == Reach::Prterun && !is_this_host(host)
+    }
+
+    /// Whether any does.
+    pub fn is_called(&self) -> bool {
+        self.hosts.0.iter().any(|host| self.calls(&host.name))
+    }
 }
 
 impl NodeOptions {
@@ -98,18 +125,32 @@ impl NodeOptions {
             return Ok(());
         }
         self.allocation = Allocation::of_this_process();
-        match &self.allocation {
-            Some(allocation) if !self.is_over_nodes() => {
-                self.hosts = allocation.is_elsewhere().then(|| allocation.hosts.clone());
-            }
-            None if self.launcher.is_some() => {
-                return Err(usage(
-                    "--launcher srun: expected an allocation of Slurm (salloc, sbatch), there is none",
-                ));
-            }
-            Some(_) | None => {}
+        if let Some(allocation) = &self.allocation
+            && !self.is_over_nodes()
+        {
+            self.hosts = allocation.is_elsewhere().then(|| allocation.hosts.clone());
         }
-        Ok(())
+        let is_slurm = self.allocation.as_ref().is_some_and(|allocation| allocation.is_slurm);
+        match self.launcher {
+            Some(Starting::Srun) if !is_slurm => Err(usage(
+                "--launcher srun: expected an allocation of Slurm (salloc, sbatch), there is none",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn reach(&self) -> Result<Reach, Failure> {
+        if let Some(command) = &self.rsh_agent {
+            return Ok(Reach::Command(words(command)?));
+        }
+        Ok(match (self.launcher, &self.allocation) {
+            (Some(Starting::Prterun), _) => Reach::Prterun,
+            (None | Some(Starting::Srun), Some(allocation)) if allocation.is_slurm => {
+                Reach::Srun(allocation.clone())
+            }
+            (None, Some(_)) if find("prterun".as_ref()).is_some() => Reach::Prterun,
+            _ => Reach::Ssh,
+        })
     }
 
     /// Whether the job runs on hosts that were named, or given by a scheduler.
@@ -126,12 +167,17 @@ impl NodeOptions {
                 "--launcher fork starts ranks on this host only: leave out --hosts and --hostfile",
             ));
         }
+        if self.launcher == Some(Starting::Prterun) && !is_over_nodes {
+            return Err(usage(
+                "--launcher prterun: expected --hosts, --hostfile or an allocation with other hosts",
+            ));
+        }
         let (hosts, hostfile, launcher, allocation) = (None, None, None, None);
         let others = NodeOptions { hosts, hostfile, launcher, allocation, ..self.clone() };
         match others != NodeOptions::default() && !is_over_nodes {
             true => Err(usage(
                 "--oversubscribe, --network, --reliable, --rsh-agent, --launch-agent, --start-timeout and --lease need --hosts, \
-                 --hostfile or an allocation of Slurm with other hosts",
+                 --hostfile or an allocation (Slurm, PBS, LSF) with other hosts",
             )),
             false => Ok(()),
         }
@@ -154,7 +200,6 @@ impl NodeOptions {
         if reliable == Some(0) {
             return Err(usage("--reliable: expected other hosts, on which ranks run"));
         }
-        let rsh_agent = self.rsh_agent.as_deref().map(words).transpose()?;
         let launch_agent = match &self.launch_agent {
             Some(path) => path.clone(),
             None => std::env::current_exe()
@@ -171,8 +216,7 @@ impl NodeOptions {
             reliable,
             oversubscribe: self.oversubscribe,
             network: self.network.as_ref().map(Interface::to_string).unwrap_or_default(),
-            rsh_agent,
-            allocation: self.allocation.clone(),
+            reach: self.reach()?,
             launch_agent,
             start_timeout: self.start_timeout.unwrap_or(START) * turns,
             terms: Terms { lease, ..Terms::default() },
@@ -286,7 +330,8 @@ mod tests {
     fn hosts_and_how_they_are_reached() {
         let both = plan("--hosts a:2,b:2 --network 10.0.0.0/8 --lease 2s").unwrap();
         assert_eq!(both.hosts.to_string(), "a:2, b:2");
-        assert_eq!((both.network.as_str(), both.rsh_agent), ("10.0.0.0/8", None));
+        assert_eq!((both.network.as_str(), both.reach), ("10.0.0.0/8", Reach::Ssh));
+        assert_eq!(plan("--hosts a --launcher prterun").unwrap().reach, Reach::Prterun);
         assert_eq!((both.terms.lease, both.start_timeout), (Duration::from_secs(2), START));
         let line = "--logging pessimistic --hosts a:2,c:4,b:2 --reliable c";
         let reliable = plan(line).unwrap();
@@ -337,7 +382,8 @@ mod tests {
             ("--reliable a", "need --hosts"),
             ("--hosts a --launcher fork", "leave out --hosts"),
             ("--launcher srun", "expected an allocation of Slurm"),
-            ("--hosts a --launcher rsh", "[possible values: ssh, srun, fork]"),
+            ("--launcher prterun", "expected --hosts, --hostfile or an allocation"),
+            ("--hosts a --launcher rsh", "[possible values: ssh, srun, prterun, fork]"),
             ("--hosts a --logging causal", "--logging causal does not go with --hosts"),
             ("--hosts a --network 10.0.0.0/99", "is no network"),
             ("--hosts a --lease 1ms", "--lease: expected 500ms to 1h"),

@@ -1,21 +1,27 @@
 //! The command that starts the agent of a host, and the channel through it.
 
+use super::allocation::SRUN;
 use super::channel::Channel;
-use super::options::Plan;
+use super::invitation::Invitation;
+use super::options::{Plan, Reach};
 use crate::run::output::Lines;
 use crate::run::{family, own_program};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
+use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 use taffrail_agent::wire::Direction;
 
 /// The last lines of a starter that are kept for the line that says why it has failed.
 const KEPT: usize = 3;
+
+/// `prterun` for the agent of the host that follows: one for each node, so that the loss of a node is its alone.
+const PRTERUN: [&str; 6] = ["prterun", "-n", "1", "--bind-to", "none", "--host"];
 
 /// How long a starter has to end by itself once its channel was closed.
 pub const GRACE: Duration = Duration::from_secs(1);
@@ -25,9 +31,13 @@ pub struct Starter {
     process: Child,
     /// Until it is closed.
     pub channel: Option<Channel>,
+    /// Its agent connects by itself, and is to do so yet.
+    pub is_called: bool,
     /// Its agent has answered.
     pub is_connected: bool,
-    error: Option<ChildStderr>,
+    error: Option<OwnedFd>,
+    /// What it passes on to its agent.
+    _input: Option<ChildStdin>,
     lines: Lines,
     last: VecDeque<String>,
     /// From then on it is killed.
@@ -42,31 +52,74 @@ impl Starter {
     /// The command cannot be started.
     pub fn start(host: &str, plan: &Plan) -> Result<Starter, String> {
         let mut command = command(host, plan);
-        let name = command.get_program().to_string_lossy().into_owned();
-        // Ctrl-C is the launcher's business.
-        command.process_group(0);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let failed = |e: std::io::Error| format!("cannot start {name:?}: {e}");
-        let mut process = command.spawn().map_err(failed)?;
+        command.stderr(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = spawn(&mut command)?;
         let (input, output) = (process.stdout.take(), process.stdin.take());
-        let error = process.stderr.take();
-        error.as_ref().map(|error| rustix::io::ioctl_fionbio(error, true));
         let channel = input.zip(output).map(|(input, output)| {
             Channel::new(OwnedFd::from(input), OwnedFd::from(output), Direction::Up)
         });
-        let channel = channel.transpose().map_err(failed)?;
-        let (lines, last) = (Lines::new(None), VecDeque::new());
-        let is_connected = false;
-        Ok(Starter {
+        let channel = channel.transpose().map_err(|e| e.to_string())?;
+        let error = process.stderr.take().map(OwnedFd::from);
+        Ok(Starter::new(process, channel, error, None))
+    }
+
+    /// Starts the agent of a host, which connects by itself: the starter carries this invitation to it, and nothing back.
+    ///
+    /// # Errors
+    /// The command cannot be started.
+    pub fn invite(host: &str, plan: &Plan, invitation: &Invitation) -> Result<Starter, String> {
+        let mut command = command(host, plan);
+        command.arg("--invited");
+        let (error, both) = std::io::pipe().map_err(|e| e.to_string())?;
+        command.stdout(both.try_clone().map_err(|e| e.to_string())?).stderr(both);
+        let mut process = spawn(&mut command)?;
+        // It holds the other end of what it writes to, which is to end with it.
+        drop(command);
+        let mut input = process.stdin.take();
+        if let Some(input) = &mut input {
+            // Its buffer is empty. If nobody reads any more, the end of the starter says why.
+            let line = invitation.line().map_err(|e| e.to_string())?;
+            let _ = input.write_all(&line);
+        }
+        Ok(Starter::new(process, None, Some(error.into()), input))
+    }
+
+    fn new(
+        process: Child,
+        channel: Option<Channel>,
+        error: Option<OwnedFd>,
+        _input: Option<ChildStdin>,
+    ) -> Starter {
+        let _ = error.as_ref().map(|error| rustix::io::ioctl_fionbio(error, true));
+        Starter {
             process,
+            is_called: channel.is_none(),
             channel,
-            is_connected,
+            is_connected: false,
             error,
-            lines,
-            last,
+            _input,
+            lines: Lines::new(None),
+            last: VecDeque::new(),
             kill_at: None,
             ended: false,
-        })
+        }
+    }
+
+    /// Whether its agent may answer yet.
+    pub fn is_connecting(&self) -> bool {
+        (self.channel.is_some() || self.is_called) && !self.is_connected
+    }
+
+    /// Whether it has ended before its agent has connected.
+    pub fn has_failed(&self) -> bool {
+        self.is_called && self.error.is_none()
+    }
+
+    /// Its agent has connected by itself. A second one, or one that is not waited for, is dropped.
+    pub fn connect(&mut self, channel: Channel) {
+        if std::mem::take(&mut self.is_called) {
+            self.channel = Some(channel);
+        }
     }
 
     /// Where it writes lines for people.
@@ -105,6 +158,7 @@ impl Starter {
     /// Closes the channel. The starter ends by itself, or is killed.
     pub fn close(&mut self) {
         self.channel = None;
+        self.is_called = false;
         self.kill_at.get_or_insert(Instant::now() + GRACE);
     }
 
@@ -140,11 +194,24 @@ impl Drop for Starter {
     }
 }
 
+/// Starts a command whose input is a pipe.
+fn spawn(command: &mut Command) -> Result<Child, String> {
+    // Ctrl-C is the launcher's business.
+    command.process_group(0).stdin(Stdio::piped());
+    let name = command.get_program().to_string_lossy().into_owned();
+    command.spawn().map_err(|e| format!("cannot start {name:?}: {e}"))
+}
+
 fn command(host: &str, plan: &Plan) -> Command {
     let mut command;
     let mut program = plan.launch_agent.clone();
-    match &plan.rsh_agent {
-        Some(words) => {
+    let behind = |words: &[&str]| {
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).arg(host);
+        command
+    };
+    match &plan.reach {
+        Reach::Command(words) => {
             let mut named = words.iter().map(|word| word.replace("{host}", host));
             command = Command::new(named.next().unwrap_or_default());
             command.args(named);
@@ -152,15 +219,14 @@ fn command(host: &str, plan: &Plan) -> Command {
                 command.arg(host);
             }
         }
-        None if is_this_host(host) => {
+        _ if is_this_host(host) => {
             command = own_program::command();
             command.arg("agent");
             return command;
         }
-        None if let Some(srun) = plan.allocation.as_ref().and_then(|it| it.starter(host)) => {
-            command = srun;
-        }
-        None => {
+        Reach::Srun(allocation) if allocation.has(host) => command = behind(&SRUN),
+        Reach::Prterun => command = behind(&PRTERUN),
+        Reach::Srun(_) | Reach::Ssh => {
             command = Command::new("ssh");
             command.args(["-o", "BatchMode=yes", "-o", "ServerAliveInterval=0", "-T", host]);
             // A shell reads it there.
@@ -191,8 +257,7 @@ mod tests {
             reliable: None,
             oversubscribe: false,
             network: String::new(),
-            rsh_agent: rsh_agent.and_then(shlex::split),
-            allocation: None,
+            reach: rsh_agent.and_then(shlex::split).map_or(Reach::Ssh, Reach::Command),
             launch_agent: "/opt/with space/taffrail".into(),
             start_timeout: Duration::ZERO,
             terms: Terms::default(),

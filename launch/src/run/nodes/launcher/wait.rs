@@ -3,6 +3,7 @@
 use super::{FAREWELL, Job};
 use crate::run::Failure;
 use crate::run::guard::boot_time;
+use crate::run::nodes::invitation::Callers;
 use crate::run::nodes::poll_all;
 use crate::run::nodes::starter::Starter;
 use rustix::event::PollFlags;
@@ -16,6 +17,7 @@ pub enum Source {
     Outlets,
     Input,
     Channel(usize),
+    Callers,
     Error(usize),
 }
 
@@ -27,6 +29,8 @@ impl Job<'_> {
         ];
         let reads = self.placed.first().is_some_and(Option::is_some);
         watched.extend(self.input.source(reads).map(|fd| (Source::Input, fd, PollFlags::IN)));
+        let callers = self.callers.as_ref();
+        watched.extend(callers.map(|callers| (Source::Callers, callers.fd(), PollFlags::IN)));
         for (node, starter) in self.starters.iter().enumerate() {
             let Some(starter) = starter else { continue };
             let channel = starter.channel.iter().flat_map(|channel| channel.watched());
@@ -43,7 +47,8 @@ impl Job<'_> {
         let of_starters = self.starters.iter().flatten().filter_map(Starter::due);
         let farewell = self.finishing.map(|since| since + FAREWELL);
         let now = Instant::now();
-        let all = of_job.chain(of_starters).chain(farewell);
+        let of_callers = self.callers.as_ref().and_then(Callers::due);
+        let all = of_job.chain(of_starters).chain(of_callers).chain(farewell);
         let left = all.map(|at| at.saturating_duration_since(now));
         let of_launcher = self.launcher.due().map(|at| at.saturating_sub(boot_time()));
         left.chain(of_launcher).min()
