@@ -18,4 +18,4 @@ mod search_path;
 pub mod stack;
 
 pub use print::{print, print_usage};
-pub use run::{Args, Bind, FailureOptions, NodeOptions, agent, guard, run};
+pub use run::{AgentArgs, Args, Bind, FailureOptions, NodeOptions, agent, guard, run};

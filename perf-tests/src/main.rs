@@ -57,7 +57,7 @@ enum Command {
     Eventlog(taffrail_launch::eventlog::Args),
     /// Starts and watches the ranks of one node; started by `--hosts`
     #[command(hide = true)]
-    Agent,
+    Agent(taffrail_launch::AgentArgs),
     /// Keeps copies of the events of other nodes' ranks; started by the agent of a node
     #[command(hide = true)]
     Copies(taffrail_launch::eventlog::CopiesArgs),
@@ -73,7 +73,7 @@ impl Command {
     /// Whether it measures.
     fn measures(&self) -> bool {
         use Command::{Agent, App, Copies, Eventlog, Guard, Pages};
-        !matches!(self, App(_) | Agent | Copies(_) | Eventlog(_) | Guard | Pages(_))
+        !matches!(self, App(_) | Agent(_) | Copies(_) | Eventlog(_) | Guard | Pages(_))
             && !matches!(self, Command::Tune(tune) if tune.show)
     }
 }
@@ -117,7 +117,7 @@ fn main() -> ExitCode {
         Command::Tune(tune) => tune.run(),
         Command::App(app) => app.run(),
         Command::Eventlog(args) => return taffrail_launch::eventlog::eventlog(&args),
-        Command::Agent => return taffrail_launch::agent(),
+        Command::Agent(args) => return taffrail_launch::agent(&args),
         Command::Copies(args) => return taffrail_launch::eventlog::copies(&args),
         Command::Guard => return taffrail_launch::guard(),
         Command::Pages(args) => return taffrail_launch::pages::pages(Arguments::command(), &args),
