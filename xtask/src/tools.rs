@@ -24,7 +24,11 @@ const PACKAGES: &[(&str, &str, &str)] = &[
     ("/usr/sbin/slurmctld", "slurmctld", "Slurm"),
     ("/usr/sbin/slurmd", "slurmd", "Slurm"),
     ("srun", "slurm-client", "Slurm"),
+    ("/usr/sbin/sshd", "openssh-server", "nodes that are reached through ssh"),
+    ("ssh", "openssh-client", "nodes that are reached through ssh"),
+    ("ip", "iproute2", "nodes with a network of their own"),
     ("NPopenmpi", "netpipe-openmpi", "NetPIPE over MPI"),
+    ("NPmpich2", "netpipe-mpich2", "NetPIPE over MPI"),
     ("hpcc", "hpcc", "HPC Challenge"),
     (VENV, "python3-venv", "MPICH, Open MPI 5 and Intel MPI"),
 ];

@@ -63,13 +63,20 @@ impl Job {
     fn of_node(&self, node: &str) -> Vec<Process> {
         let part = format!("TAFFRAIL_TEST_PART={node}");
         let number = ["a", "b", "c"].iter().position(|name| *name == node).unwrap();
+        let agent = self.processes().into_iter();
+        let agent = agent.filter(|process| process.environment().contains(&part));
+        let mut all: Vec<_> = agent.chain(self.ranks_of(&number.to_string())).collect();
+        all.sort_by_key(|process| process.pid);
+        all.dedup_by_key(|process| process.pid);
+        all
+    }
+
+    /// The ranks of the node of this number.
+    pub fn ranks_of(&self, number: &str) -> Vec<Process> {
         let of_rank = |variable: &String| {
             variable.starts_with("TAFFRAIL_NODE=") && variable.ends_with(&format!(":{number}"))
         };
-        let is_of = |process: &Process| {
-            let environment = process.environment();
-            environment.contains(&part) || environment.iter().any(of_rank)
-        };
+        let is_of = |process: &Process| process.environment().iter().any(of_rank);
         self.processes().into_iter().filter(is_of).collect()
     }
 

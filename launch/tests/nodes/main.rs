@@ -57,8 +57,13 @@ impl Job {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let mark = format!("nodes-{}-{number}", std::process::id());
-        let before = before.iter().map(|word| (*word).to_owned()).collect();
-        Job { mark, before, args: vec!["run".to_owned()] }
+        Job { mark, before: Vec::new(), args: vec!["run".to_owned()] }.started_by(before)
+    }
+
+    /// The same, started by what stands before it.
+    fn started_by(mut self, before: &[&str]) -> Job {
+        self.before = before.iter().map(|word| (*word).to_owned()).collect();
+        self
     }
 
     fn with(mut self, args: &[&str]) -> Job {

@@ -2,6 +2,7 @@
 
 use super::losses::{PEACE, application_through, assert_right, program_of_application, some_time};
 use super::ranks::{program, said};
+use super::sshd::Sshd;
 use super::*;
 use std::sync::LazyLock;
 
@@ -69,6 +70,27 @@ impl Drop for Nodes {
 }
 
 impl Nodes {
+    /// The addresses of the nodes, as hosts.
+    fn addresses(&self) -> String {
+        let third = self.third;
+        format!("10.78.{third}.1:2,10.78.{third}.2:1,10.78.{third}.3:1")
+    }
+
+    /// An sshd in each of the three, reached from the first.
+    fn sshd(&self) -> Option<Sshd> {
+        let at = |number: u32| {
+            let words = ["ip", "netns", "exec"].map(str::to_owned).into_iter();
+            let words: Vec<_> = words.chain([format!("{}n{number}", self.id)]).collect();
+            (format!("10.78.{}.{}", self.third, number + 1), words)
+        };
+        let all = [0, 1, 2].map(at);
+        let all: Vec<_> = all
+            .iter()
+            .map(|(address, words)| (address.as_str(), words.iter().map(String::as_str).collect()))
+            .collect();
+        Sshd::listening(2222, &all)
+    }
+
     /// Pulls the cable of a node out, or plugs it in.
     fn cable(&self, node: u32, state: &str) {
         assert!(ip(&format!("-n {}s link set p{node} {state}", self.id)));
@@ -117,6 +139,37 @@ fn a_cable_that_stays_out_ends_an_unlogged_job_by_name() {
     assert_ne!(ended.status, 0, "{}", ended.err);
     let by_name = ended.err.contains("rank 2") && ended.err.contains("not made anew");
     assert!(by_name, "{}", ended.err);
+}
+
+/// A node with an sshd of its own is cut off, from the launcher too, for longer than its lease. Its ranks end by themselves, and
+/// others take their place before it is back; then nothing of it is listened to.
+#[test]
+fn a_node_that_is_cut_off_ends_by_its_lease() {
+    let Some(nodes) = Nodes::new() else { return };
+    let Some(sshd) = nodes.sshd() else { return };
+    LazyLock::force(&PEACE);
+    let network = format!("10.78.{}.0/24", nodes.third);
+    let namespace = format!("{}n0", nodes.id);
+    let before = ["ip", "netns", "exec", &namespace];
+
+    let job = Job::through(&sshd.command(), &nodes.addresses()).started_by(&before);
+    let job = job.with(&["--network", &network, "-n", "4"]);
+    let ended = job.with(&program("messages::a_rank_with_messages")).run();
+    assert_eq!((ended.status, said(&ended).len()), (0, 4), "{}{}", ended.out, ended.err);
+    assert_eq!(said(&ended)[3], "rank 3: 0 tcp, 1 tcp, 2 tcp, 3 shm");
+
+    let options = ["--network", &network];
+    let job = application_through(&sshd.command(), &nodes.addresses(), &options, 0);
+    let job = job.started_by(&before);
+    let (child, started) = (job.begin(), Instant::now());
+    nodes.cable(2, "down");
+    // Longer than the lease, and than the time in which the ranks are somewhere else.
+    std::thread::sleep(Duration::from_secs(8));
+    let in_cut_node = job.ranks_of("2").len();
+    nodes.cable(2, "up");
+    let ended = job.end(child, started);
+    assert_eq!(in_cut_node, 0, "its agent has ended its ranks without a word of the launcher");
+    assert_right(&ended, &[&format!("node 10.78.{}.3 lost", nodes.third), "rank 3"]);
 }
 
 const NETNS: &str = "ip netns exec {host}";

@@ -2,14 +2,16 @@
 
 use super::*;
 use std::io::Read;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::path::Path;
 
-/// An sshd of its own, with keys of its own. It ends with this.
-struct Sshd {
-    process: Child,
+/// Daemons with keys of their own. They end with this.
+pub struct Sshd {
+    processes: Vec<Child>,
     dir: tempfile::TempDir,
     port: u16,
+    /// What starts a program where the daemons are reached.
+    before: Vec<String>,
 }
 
 fn key(path: &Path) -> bool {
@@ -18,57 +20,77 @@ fn key(path: &Path) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
+/// A command behind others.
+fn behind(before: &[String], program: &str) -> Command {
+    let mut words = before.iter().map(String::as_str).chain([program]);
+    let mut command = Command::new(words.next().unwrap_or_default());
+    command.args(words);
+    command
+}
+
 impl Sshd {
     /// Nothing where there is none, or it may not run, which is said.
     fn start() -> Option<Sshd> {
-        let started = Sshd::try_start();
-        if started.is_none() {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        Sshd::listening(port, &[("127.0.0.1", Vec::new())])
+    }
+
+    /// At this port of each address, started by what stands beside it; the first is where they are reached from.
+    pub fn listening(port: u16, at: &[(&str, Vec<&str>)]) -> Option<Sshd> {
+        let before = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        let dir = tempfile::tempdir().unwrap();
+        let mut sshd = Sshd { processes: Vec::new(), dir, port, before: before(&at[0].1) };
+        let keys = ["host", "user"].iter().all(|name| key(&sshd.dir.path().join(name)));
+        let all_listen =
+            keys && at.iter().all(|(address, words)| sshd.listen(address, &before(words)));
+        if !all_listen {
             eprintln!("skipped: no sshd can be started here (openssh-server, as root)");
         }
-        started
+        all_listen.then_some(sshd)
     }
 
-    fn try_start() -> Option<Sshd> {
-        let dir = tempfile::tempdir().unwrap();
-        let at = |name: &str| dir.path().join(name).display().to_string();
-        if !key(&dir.path().join("host")) || !key(&dir.path().join("user")) {
-            return None;
-        }
+    fn at(&self, name: &str) -> String {
+        self.dir.path().join(name).display().to_string()
+    }
+
+    /// Starts one.
+    fn listen(&mut self, address: &str, before: &[String]) -> bool {
         // Where a service has not made it.
         let _ = std::fs::create_dir_all("/run/sshd");
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let config = format!(
-            "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nUsePAM no\nStrictModes no\nPermitRootLogin yes\n\
+            "Port {}\nListenAddress {address}\nHostKey {}\nUsePAM no\nStrictModes no\nPermitRootLogin yes\n\
              AuthorizedKeysFile {}\nPidFile none\n",
-            at("host"),
-            at("user.pub"),
+            self.port,
+            self.at("host"),
+            self.at("user.pub"),
         );
-        std::fs::write(dir.path().join("config"), config).unwrap();
-        let mut command = Command::new("/usr/sbin/sshd");
-        command.args(["-D", "-e", "-f", &at("config")]).stderr(Stdio::null());
-        let mut process = command.spawn().ok()?;
-        let listens = || TcpStream::connect(("127.0.0.1", port)).is_ok();
+        let file = self.at(&format!("config-{address}"));
+        std::fs::write(&file, config).unwrap();
+        let mut command = behind(before, "/usr/sbin/sshd");
+        let Ok(mut process) = command.args(["-D", "-e", "-f", &file]).stderr(Stdio::null()).spawn()
+        else {
+            return false;
+        };
         let ended = |process: &mut Child| process.try_wait().is_ok_and(|status| status.is_some());
-        let up = soon(|| ended(&mut process) || listens()) && !ended(&mut process);
-        let sshd = Sshd { process, dir, port };
-        (up && sshd.lets_us_in()).then_some(sshd)
+        let up = soon(|| ended(&mut process) || self.lets_us_in(address)) && !ended(&mut process);
+        self.processes.push(process);
+        up
     }
 
-    fn command(&self) -> String {
-        let at = |name: &str| self.dir.path().join(name).display().to_string();
+    pub fn command(&self) -> String {
         format!(
             "ssh -F none -i {} -p {} -o StrictHostKeyChecking=no -o UserKnownHostsFile={} -o LogLevel=ERROR \
              -o BatchMode=yes -T {{host}}",
-            at("user"),
+            self.at("user"),
             self.port,
-            at("known"),
+            self.at("known"),
         )
     }
 
-    fn lets_us_in(&self) -> bool {
-        let words = self.command().replace("{host}", "127.0.0.1");
+    fn lets_us_in(&self, address: &str) -> bool {
+        let words = self.command().replace("{host}", address);
         let mut words = words.split_whitespace();
-        let mut ssh = Command::new(words.next().unwrap_or_default());
+        let mut ssh = behind(&self.before, words.next().unwrap_or_default());
         ssh.args(words).arg("true").stdin(Stdio::null()).stderr(Stdio::null());
         ssh.status().is_ok_and(|status| status.success())
     }
@@ -80,8 +102,10 @@ impl Sshd {
 
 impl Drop for Sshd {
     fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        for process in &mut self.processes {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
     }
 }
 
