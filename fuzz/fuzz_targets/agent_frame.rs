@@ -8,7 +8,7 @@ use std::time::Duration;
 use taffrail_agent::lease::Terms;
 use taffrail_agent::wire::{
     Decoder, Direction, Durability, EventKind, Frame, GREETING_MAX, Hello, Item, LeftBehind,
-    Logging, Program, RankCare, preamble,
+    Logging, LoggingProtocol, Program, RankCare, preamble,
 };
 use taffrail_agent::{Agent, Launcher, Secret, agent, launcher};
 
@@ -90,6 +90,7 @@ fn to_agent(frames: Vec<Frame>) {
 fn to_launcher(frames: Vec<Frame>) {
     let logs = frames.len() % 2 == 1;
     let logging = logs.then(|| Logging {
+        protocol: LoggingProtocol::Pessimistic,
         events: EventKind::All,
         durability: Durability::Process,
         memory: 0,

@@ -1,6 +1,6 @@
 use super::*;
 use crate::roster::{Change, RankState};
-use crate::wire::{Durability, EventKind, Level, Stream, Welcome};
+use crate::wire::{Durability, EventKind, Level, LoggingProtocol, Stream, Welcome};
 
 const RANKS: usize = 3;
 const LIFE: RankIncarnation = RankIncarnation { rank: 1, incarnation: Incarnation(0) };
@@ -156,6 +156,7 @@ fn output_has_a_window_and_ended_is_the_last_frame() {
 #[test]
 fn what_a_rank_leaves_is_found_out_after_its_end_only() {
     let logging = Frame::Logging(Logging {
+        protocol: LoggingProtocol::Pessimistic,
         events: EventKind::All,
         durability: Durability::Process,
         memory: 0,

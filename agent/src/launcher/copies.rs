@@ -5,7 +5,7 @@ use super::nodes::NodeState;
 use super::starts::Phase;
 use super::{Launcher, Report};
 use crate::NodeId;
-use crate::wire::{CopyOrder, Durability, Frame, Malformed};
+use crate::wire::{CopyOrder, Durability, Frame, LoggingProtocol, Malformed};
 use std::collections::BTreeSet;
 
 /// The copy of a node.
@@ -39,8 +39,13 @@ impl Launcher {
         self.nodes.len() > 1 && matches!(durability, Some(Durability::Copies(2..)))
     }
 
-    /// The node that has a whole copy of the events of another one, and the order by which it has it.
+    /// The node that has a whole copy of the events of another one, and the order by which it has it. In causal logging it
+    /// lacks those that survivors hold alone.
     pub(super) fn holder(&self, home: NodeId) -> Option<(NodeId, u64)> {
+        let protocol = self.config.logging.as_ref().map(|logging| logging.protocol);
+        if protocol == Some(LoggingProtocol::Causal) {
+            return None;
+        }
         let (epoch, node) = self.nodes[usize::from(home)].copy.whole?;
         self.nodes[usize::from(node)].is_up().then_some((node, epoch))
     }

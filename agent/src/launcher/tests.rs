@@ -1,5 +1,5 @@
 use super::*;
-use crate::wire::{Durability, EventKind, RankCare};
+use crate::wire::{Durability, EventKind, LoggingProtocol, RankCare};
 
 fn launcher(hosts: &str, ranks: usize) -> Launcher {
     Launcher::new(config(hosts, ranks)).unwrap()
@@ -202,6 +202,7 @@ fn logged() -> Launcher {
 
 fn logged_with(durability: Durability) -> Launcher {
     let logging = Logging {
+        protocol: LoggingProtocol::Pessimistic,
         events: EventKind::Nondeterministic,
         durability,
         memory: 0,

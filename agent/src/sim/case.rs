@@ -3,7 +3,7 @@
 use crate::hosts;
 use crate::launcher::Config;
 use crate::lease::Terms;
-use crate::wire::{Durability, EventKind, Logging, RankCare};
+use crate::wire::{Durability, EventKind, Logging, LoggingProtocol, RankCare};
 use crate::{NodeId, Secret};
 use fastrand::Rng;
 use std::time::Duration;
@@ -119,6 +119,7 @@ impl Case {
         Config {
             sets: self.sets.then(|| crate::sets::by_node(&placed)),
             logging: self.logs.then(|| Logging {
+                protocol: LoggingProtocol::Pessimistic,
                 events: EventKind::Nondeterministic,
                 durability: if self.copies { Durability::Copies(2) } else { Durability::Process },
                 memory: 0,

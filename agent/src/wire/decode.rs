@@ -4,8 +4,8 @@ use super::Malformed;
 use super::bytes::Reader;
 use super::frame::{
     Binding, CopyOrder, Durability, End, EventKind, Frame, Hello, LastCheckpoint, LeftBehind,
-    Level, Logging, Member, MemberEvent, Program, RankCare, Reach, RosterUpdate, Stream, WaveWords,
-    Welcome,
+    Level, Logging, LoggingProtocol, Member, MemberEvent, Program, RankCare, Reach, RosterUpdate,
+    Stream, WaveWords, Welcome,
 };
 use super::shape::{Direction, HEADER, Header};
 use crate::roster::{ADDRESS_MAX, Change, RankState};
@@ -249,6 +249,11 @@ fn read_end(from: &mut Reader<'_>) -> Result<End, Malformed> {
 }
 
 fn read_logging(from: &mut Reader<'_>) -> Result<Logging, Malformed> {
+    let protocol = match from.u32("protocol")? {
+        1 => LoggingProtocol::Pessimistic,
+        2 => LoggingProtocol::Causal,
+        other => return Err(Malformed::new("protocol", "1 or 2", other)),
+    };
     let events = match from.u32("events")? {
         1 => EventKind::Nondeterministic,
         2 => EventKind::All,
@@ -268,7 +273,7 @@ fn read_logging(from: &mut Reader<'_>) -> Result<Logging, Malformed> {
     };
     let memory = from.u64("memory")?;
     let sets = from.list("sets", 4, |from| from.u32("set"))?;
-    Ok(Logging { events, durability, memory, sets })
+    Ok(Logging { protocol, events, durability, memory, sets })
 }
 
 fn read_copy(from: &mut Reader<'_>) -> Result<CopyOrder, Malformed> {

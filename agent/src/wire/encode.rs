@@ -229,7 +229,9 @@ fn write_logging(logging: &Logging, to: &mut Writer) -> u8 {
         Durability::Disk(folder) => (2, 0, folder),
         Durability::Copies(copies) => (3, *copies, &[]),
     };
-    [logging.events as u32, kind, copies].into_iter().for_each(|word| to.u32(word));
+    [logging.protocol as u32, logging.events as u32, kind, copies]
+        .into_iter()
+        .for_each(|word| to.u32(word));
     to.bytes(folder);
     to.u64(logging.memory);
     to.list(&logging.sets, |to, set| to.u32(*set));

@@ -145,9 +145,11 @@ pub struct Program {
     pub environment: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// How the messages of a job are logged: pessimistically, by the agents of its nodes.
+/// How the messages of a job are logged, by the agents of its nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Logging {
+    /// What keeps a rank from depending on events that may be lost.
+    pub protocol: LoggingProtocol,
     /// Which events are logged.
     pub events: EventKind,
     /// What they survive.
@@ -156,6 +158,15 @@ pub struct Logging {
     pub memory: u64,
     /// The correlated set of each rank.
     pub sets: Vec<u32>,
+}
+
+/// What keeps a rank from depending on events that may be lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoggingProtocol {
+    /// Messages wait until the events that they depend on are stable.
+    Pessimistic = 1,
+    /// Messages bring these events along.
+    Causal,
 }
 
 /// Which events are logged.

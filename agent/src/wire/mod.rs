@@ -14,8 +14,8 @@ pub use decode::decode;
 pub use encode::TooLong;
 pub use frame::{
     Binding, CopyOrder, Durability, End, EventKind, Frame, Hello, LastCheckpoint, LeftBehind,
-    Level, Logging, Member, MemberEvent, Program, RankCare, Reach, RosterUpdate, Stream, WaveWords,
-    Welcome,
+    Level, Logging, LoggingProtocol, Member, MemberEvent, Program, RankCare, Reach, RosterUpdate,
+    Stream, WaveWords, Welcome,
 };
 pub use shape::{Direction, HEADER};
 pub use stream::{Decoder, GREETING_MAX, Item, PREAMBLE, VERSION, preamble};

@@ -98,9 +98,11 @@ fn logging() -> impl Strategy<Value = Frame> {
         vec(1..=255_u8, 1..50).prop_map(Durability::Disk),
         (1..9_u32).prop_map(Durability::Copies),
     ];
-    (events, durability, any::<u64>(), vec(any::<u32>(), 0..10)).prop_map(
-        |(events, durability, memory, sets)| {
-            Frame::Logging(Logging { events, durability, memory, sets })
+    let protocol =
+        prop::sample::select(vec![LoggingProtocol::Pessimistic, LoggingProtocol::Causal]);
+    (protocol, events, durability, any::<u64>(), vec(any::<u32>(), 0..10)).prop_map(
+        |(protocol, events, durability, memory, sets)| {
+            Frame::Logging(Logging { protocol, events, durability, memory, sets })
         },
     )
 }

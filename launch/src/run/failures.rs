@@ -128,7 +128,7 @@ impl Options {
     }
 
     /// Whether they are logged causally.
-    pub(super) fn is_causal(&self) -> bool {
+    pub(in crate::run) fn is_causal(&self) -> bool {
         self.logging == Logging::Causal
     }
 

@@ -184,9 +184,12 @@ fn standard_error_is_apart_and_its_last_line_is_whole() {
 
 #[test]
 fn what_does_not_go_over_nodes_yet_is_said() {
-    let job = Job::on("a,b").with(&["--logging", "causal", "-n", "2", "true"]).run();
+    let causal = ["--logging", "causal", "-n", "2"];
+    let job = Job::on("a,b").with(&causal).with(&["--reliable", "c", "true"]).run();
     assert_eq!(job.status, 2);
-    assert!(job.err.contains("does not go with --hosts"), "{}", job.err);
+    assert!(job.err.contains("--reliable: expected --logging pessimistic"), "{}", job.err);
+    let job = Job::on("a,b").with(&causal).with(&["true"]).run();
+    assert!(job.status == 0 && job.err.contains("not survived yet"), "{}", job.err);
 }
 
 #[test]

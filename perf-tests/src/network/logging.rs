@@ -21,17 +21,34 @@ use taffrail_launch::NodeOptions;
 pub const SIZES: [usize; 5] = [8, 1 << 10, 64 << 10, 256 << 10, 1 << 20];
 
 /// How messages are logged, each as arguments of `pingpong`.
-const WAYS: [(What, &[&str]); 4] = [
+const WAYS: [(What, &[&str]); 5] = [
     (What::Taffrail, &[]),
     (What::Named, ways::SET_PER_RANK),
     (What::Reserved, ways::RESERVED),
     (What::Every, &EVERY),
+    (What::Causal, &CAUSAL),
 ];
 
 /// Every reception has a copy on another node before anything depends on it.
 const EVERY: [&str; 12] = [
     "--logging",
     "pessimistic",
+    "--sets",
+    "rank",
+    "--log-memory",
+    "512M",
+    "--events",
+    "all",
+    "--durability",
+    "node",
+    "--copies",
+    "2",
+];
+
+/// Every reception travels with the next message until it has such a copy.
+const CAUSAL: [&str; 12] = [
+    "--logging",
+    "causal",
     "--sets",
     "rank",
     "--log-memory",
@@ -110,7 +127,10 @@ pub fn logging(
         "event, and what is sent next waits until a logger of each node has it, as in figures 5 and 6 of",
     )?;
     say::line(
-        "MPICH-V2. Gated: the same for receives from any source, relative to these without logging.",
+        "MPICH-V2. Causal: nothing waits, and each event travels with what is sent until it is there.",
+    )?;
+    say::line(
+        "Gated: every reception, for receives from any source, relative to these without logging.",
     )?;
     say::line(
         "Ratio: to no logging, in the same round; behind /, of the two relative to the plain socket that",

@@ -23,6 +23,8 @@ pub enum What {
     Reserved,
     /// Every reception is an event, of which another node has a copy before anything depends on it: MPICH-V2's setting.
     Every,
+    /// Every reception is an event, which travels with what is sent next until another node has a copy.
+    Causal,
     /// Receives from any source; nothing is logged.
     AnySource,
     /// The same with logging: each is an event, and what is sent next waits until another node has a copy.
@@ -58,6 +60,7 @@ impl What {
             What::Named => "named receives",
             What::Reserved => "reserved",
             What::Every => "every reception",
+            What::Causal => "causal",
             What::AnySource => "any source",
             What::Gated => "any source, gated",
         }

@@ -67,7 +67,7 @@ pub fn lows_table(results: &Results) -> String {
 }
 
 fn levels(results: &Results, part: Part, by_socket: Part) -> String {
-    let logged = [What::Named, What::Reserved, What::Every];
+    let logged = [What::Named, What::Reserved, What::Every, What::Causal];
     let mut headings = ["size", "socket us", "Taffrail us"].map(String::from).to_vec();
     for what in logged {
         headings.extend([format!("{} us", what.name()), "ratio".into()]);
@@ -130,6 +130,7 @@ mod tests {
                     (What::Named, 1.5),
                     (What::Reserved, 1.3),
                     (What::Every, 2.5),
+                    (What::Causal, 1.375),
                 ] {
                     add(&mut results, size, what, Ok(spread(us * by)));
                     add_by_socket(&mut results, size, what, spread(us * by), spread(us));

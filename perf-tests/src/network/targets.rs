@@ -42,6 +42,7 @@ pub fn judge_logging(results: &Results) -> Vec<Verdict> {
     // MPICH-V2 has 3.1 times, and 0.95 of the bandwidth.
     all.push((8, What::Every, Bound::AtMost(2.0)));
     all.push((1 << 20, What::Every, Bound::AtLeast(0.95)));
+    all.push((8, What::Causal, Bound::AtMost(1.10)));
     all.retain(|(size, ..)| sizes.contains(size));
     let judged = |(size, what, bound)| relative(results, size, (what, What::Taffrail), bound);
     all.into_iter().map(judged).collect()
@@ -101,12 +102,13 @@ mod tests {
             (What::Named, 10.9, 104.0),
             (What::Reserved, 10.0, 106.0),
             (What::Every, 21.0, 104.0),
+            (What::Causal, 10.5, 104.0),
         ] {
             add(&mut results, 8, what, Ok(spread(short)));
             add(&mut results, 1 << 20, what, Ok(spread(long)));
         }
         let verdicts = judge_logging(&results);
-        let expected = [true, true, false, false, true].map(Some);
+        let expected = [true, true, false, false, true, true].map(Some);
         assert_eq!(met(&verdicts), expected, "{verdicts:?}");
         assert_eq!(verdicts[1].target, "1 MiB bandwidth, named receives relative to Taffrail");
     }

@@ -40,6 +40,7 @@ pub fn job(args: &Args) -> Result<u8, Failure> {
     let (failures, logging) = logging::plan(args, &plan)?;
     let copies = logging.as_ref().is_some_and(logging::copies_elsewhere);
     let not_survived = match copies && plan.hosts.0.len() > 1 {
+        true if args.failures.is_causal() => "; with --logging causal this is not survived yet",
         true => "; no other node has a whole copy of their events",
         false => "",
     };

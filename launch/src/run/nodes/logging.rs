@@ -8,7 +8,7 @@ use crate::run::{Args, Failure};
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use taffrail::words::spans;
-use taffrail_agent::wire::{Durability, EventKind, Logging};
+use taffrail_agent::wire::{Durability, EventKind, Logging, LoggingProtocol};
 use taffrail_agent::{NodeId, place, sets};
 
 /// What follows from the options for failures, and what agents learn of it.
@@ -22,6 +22,7 @@ pub fn plan(args: &Args, nodes: &options::Plan) -> Result<(Plan, Option<Logging>
     let placed = placed.map_err(|e| Failure { status: 2, why: e.to_string() })?;
     let names: Vec<String> = nodes.hosts.0.iter().map(|host| host.name.clone()).collect();
     let has_others = names.len() > 1;
+    let causal = args.failures.is_causal();
     let usual = if has_others { Kept::Node } else { Kept::Process };
     let failures = args.failures.plan(&placed, usual)?;
     let logged = failures.logging.as_ref();
@@ -33,13 +34,17 @@ pub fn plan(args: &Args, nodes: &options::Plan) -> Result<(Plan, Option<Logging>
             let why = "--reliable keeps copies of events: expected --durability node with --copies 2 or more";
             return Err(Failure { status: 2, why: why.to_owned() });
         }
-        crate::log::note(&promise(copies, has_others, reliable));
+        if reliable.is_some() && causal {
+            let why = "--reliable: expected --logging pessimistic; with --logging causal the loss of a node is not survived yet";
+            return Err(Failure { status: 2, why: why.to_owned() });
+        }
+        crate::log::note(&promise(causal, copies, has_others, reliable));
     }
     Ok((failures, logging))
 }
 
 /// What is survived (*defaults-cover-the-promise*).
-fn promise(copies: bool, has_others: bool, reliable: Option<&str>) -> String {
+fn promise(causal: bool, copies: bool, has_others: bool, reliable: Option<&str>) -> String {
     if let Some(host) = reliable {
         return format!(
             "killed ranks are restarted, and those of all lost nodes on {host}, which has a copy of their events; after a \
@@ -50,6 +55,10 @@ fn promise(copies: bool, has_others: bool, reliable: Option<&str>) -> String {
         (true, true) => {
             "killed ranks are restarted, and those of a lost node on another one, which has a copy of their events; after a \
              checkpoint of theirs the loss of their node is not survived"
+        }
+        (_, true) if causal => {
+            "killed ranks are restarted; the loss of a node is not survived yet: the ranks that depend on its events know them, and \
+             do not hand them over (with --logging pessimistic it is survived)"
         }
         (false, true) => {
             "killed ranks are restarted; the loss of a node is not survived: the events of its ranks are there alone \
@@ -87,7 +96,11 @@ fn to_wire(logged: &Logged, nodes: &[NodeId], names: &[String]) -> Result<Loggin
         Keeping::Node { copies } => Durability::Copies(*copies),
     };
     let sets = logged.sets.all().iter().map(|set| *set as u32).collect();
-    Ok(Logging { events, durability, memory: logged.memory.unwrap_or(0), sets })
+    let protocol = match logged.causal {
+        true => LoggingProtocol::Causal,
+        false => LoggingProtocol::Pessimistic,
+    };
+    Ok(Logging { protocol, events, durability, memory: logged.memory.unwrap_or(0), sets })
 }
 
 /// Whether the last of several event loggers of a node copies to another one.
@@ -103,7 +116,7 @@ pub fn of_wire(logging: &Logging) -> Logged {
         Durability::Copies(copies) => Keeping::Node { copies: *copies },
     };
     Logged {
-        causal: false,
+        causal: logging.protocol == LoggingProtocol::Causal,
         sets: Sets::of_numbers(logging.sets.iter().map(|set| *set as usize)),
         events: match logging.events {
             EventKind::Nondeterministic => Events::Nondeterministic,
@@ -122,9 +135,13 @@ mod tests {
     #[test]
     fn what_is_logged_comes_through_the_wire() {
         let names = ["a".to_owned(), "b".to_owned()];
-        for keeping in [Keeping::Process, Keeping::Disk("/x".into()), Keeping::Node { copies: 3 }] {
+        for (causal, keeping) in [
+            (true, Keeping::Process),
+            (false, Keeping::Disk("/x".into())),
+            (false, Keeping::Node { copies: 3 }),
+        ] {
             let logged = Logged {
-                causal: false,
+                causal,
                 sets: Sets::of_numbers([0, 0, 1].into_iter()),
                 events: Events::All,
                 keeping: keeping.clone(),
@@ -133,6 +150,7 @@ mod tests {
             };
             let there = of_wire(&to_wire(&logged, &[0, 0, 1], &names).unwrap());
             assert!(there.events == Events::All && there.keeping == keeping);
+            assert_eq!(there.causal, causal);
             assert_eq!((there.sets.all(), there.memory), (&[0, 0, 1][..], Some(1 << 20)));
             let apart = to_wire(&logged, &[0, 1, 1], &names).unwrap_err().why;
             assert!(apart.starts_with("set 0 (ranks 0-1) lies on nodes a, b"), "{apart}");

@@ -186,12 +186,8 @@ impl NodeOptions {
     /// What follows for this job.
     ///
     /// # Errors
-    /// What cannot be, or is not there over nodes yet.
+    /// What cannot be.
     pub(crate) fn plan(&self, args: &Args) -> Result<Plan, Failure> {
-        let missing = [("--logging causal", args.failures.is_causal())];
-        if let Some((what, _)) = missing.iter().find(|(_, asked)| *asked) {
-            return Err(usage(&format!("{what} does not go with --hosts and --hostfile yet")));
-        }
         let hosts = self.hosts()?;
         let reliable = self.reliable.as_ref().map(|_| (hosts.0.len() - 1) as NodeId);
         if reliable.is_some() && !args.logs() {
@@ -384,7 +380,6 @@ mod tests {
             ("--launcher srun", "expected an allocation of Slurm"),
             ("--launcher prterun", "expected --hosts, --hostfile or an allocation"),
             ("--hosts a --launcher rsh", "[possible values: ssh, srun, prterun, fork]"),
-            ("--hosts a --logging causal", "--logging causal does not go with --hosts"),
             ("--hosts a --network 10.0.0.0/99", "is no network"),
             ("--hosts a --lease 1ms", "--lease: expected 500ms to 1h"),
             ("--hosts a:0", "expected a number of slots"),

@@ -78,10 +78,9 @@ impl Case {
         case
     }
 
-    /// The same job over several nodes, as far as there is that yet: no causal logging.
+    /// The same job over several nodes.
     pub fn over_nodes(mut self) -> Case {
         let mut random = fastrand::Rng::with_seed(!self.seed);
-        self.causal = false;
         // Pairs stay together.
         let nodes = random.u32(2..=4);
         let most = (self.ranks.div_ceil(nodes) + 1) & !1;
