@@ -282,7 +282,7 @@ fn a_channel_that_is_none_is_refused() {
     other[20] = !(VERSION as u8 + 1);
     assert_eq!(
         refused(Direction::Up, &other).unwrap_err().to_string(),
-        "version: expected 4, got 5"
+        format!("version: expected {VERSION}, got {}", VERSION + 1)
     );
 
     let behind = |bytes: &[u8]| {

@@ -52,13 +52,13 @@ fn promise(causal: bool, copies: bool, has_others: bool, reliable: Option<&str>)
         );
     }
     let said = match (copies, has_others) {
-        (true, true) => {
-            "killed ranks are restarted, and those of a lost node on another one, which has a copy of their events; after a \
-             checkpoint of theirs the loss of their node is not survived"
-        }
         (_, true) if causal => {
             "killed ranks are restarted; the loss of a node is not survived yet: the ranks that depend on its events know them, and \
              do not hand them over (with --logging pessimistic it is survived)"
+        }
+        (true, true) => {
+            "killed ranks are restarted, and those of a lost node on another one, which has a copy of their events; after a \
+             checkpoint of theirs the loss of their node is not survived"
         }
         (false, true) => {
             "killed ranks are restarted; the loss of a node is not survived: the events of its ranks are there alone \
