@@ -77,8 +77,12 @@ impl Recovery {
             incarnations.insert(*rank, *incarnation);
         }
         // Where nothing waits for events, those of a rank may depend on others of any rank: all are
-        // stable together.
-        let group = |rank: u32| if logged.causal { 0 } else { logged.sets.of(rank as usize) };
+        // stable together. Loggers of other nodes may write into the same folder: each has its own number.
+        let number = ranks.iter().min().map_or(0, |rank| *rank as usize);
+        let group = |rank: u32| match logged.causal {
+            true => number,
+            false => logged.sets.of(rank as usize),
+        };
         let together: Vec<(u32, usize)> = ranks.iter().map(|&rank| (rank, group(rank))).collect();
         let logger = Logger::start(&together, job, logged.keeping.clone(), beyond, guard)?;
         // Members of a larger set fall back together, and would have to agree on where to.

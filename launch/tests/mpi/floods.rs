@@ -4,8 +4,8 @@ use super::installed;
 use super::programs::{choose, provider};
 use super::*;
 
-/// Messages of 8 bytes, which take 14 MB together.
-const MESSAGES: &str = "60000";
+/// Messages of 8 bytes, which take 7 MB together.
+const MESSAGES: &str = "30000";
 /// The memory that unreceived messages may take.
 const LIMIT_MIB: u64 = 2;
 

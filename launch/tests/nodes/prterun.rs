@@ -72,7 +72,7 @@ fn jobs_run_end_and_are_lost_through_prterun() {
     // Standard input, more output than a pipe takes, exit status, and the end of the other ranks; nothing of PRRTE reaches
     // a rank.
     let script = "read line; echo $PMI_RANK:$line; env | grep -E '^(PMIX|PRTE)_(RANK|NAMESPACE|SERVER|LAUNCHED)'; \
-                  [ $PMI_RANK = 2 ] && seq 1 50000 && exit 5; sleep 30";
+                  [ $PMI_RANK = 2 ] && sleep 2 && seq 1 50000 && exit 5; sleep 30";
     let one = job().script(4, script);
     let mut child = one.command().stdin(Stdio::piped()).spawn().unwrap();
     std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"ahoy\n").unwrap();
