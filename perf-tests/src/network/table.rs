@@ -67,7 +67,7 @@ pub fn lows_table(results: &Results) -> String {
 }
 
 fn levels(results: &Results, part: Part, by_socket: Part) -> String {
-    let logged = [What::Named, What::Reserved, What::Every, What::Causal];
+    let logged = [What::Named, What::Reserved, What::Every];
     let mut headings = ["size", "socket us", "Taffrail us"].map(String::from).to_vec();
     for what in logged {
         headings.extend([format!("{} us", what.name()), "ratio".into()]);
@@ -91,6 +91,13 @@ fn levels(results: &Results, part: Part, by_socket: Part) -> String {
         rows.push(row);
     }
     let mut text = align(&rows);
+    for size in results.sizes() {
+        let causal = time(results, size, What::Causal, part);
+        if causal != "-" {
+            let (size, ratio) = (bytes(size), ratios(size, What::Causal));
+            text += &format!("{size} causal: {causal} us, ratio {ratio}\n");
+        }
+    }
     for size in results.sizes() {
         let [plain, gated] =
             [What::AnySource, What::Gated].map(|what| time(results, size, what, part));
