@@ -16,9 +16,9 @@ fn a_sender_that_is_far_ahead_waits() {
     let folder = tempfile::tempdir().unwrap();
     let program = mpich.compile_ours("flood", folder.path());
     let program = program.to_str().unwrap();
-    let mut taffrail = taffrail(&["run", "-n", "2", program, MESSAGES]);
+    let mut taffrail = taffrail(&["mpi", "-n", "2", program, MESSAGES]);
     taffrail.env("TAFFRAIL_UNEXPECTED_MAX", format!("{LIMIT_MIB}M"));
-    let job = ended(choose(&mut taffrail));
+    let job = ended(choose(mpich.choose(&mut taffrail)));
     assert_eq!(job.status, Some(0), "{job:?}");
     let grown = job.out.lines().find_map(|line| line.strip_prefix("grown by "));
     let kib: u64 = grown.unwrap().strip_suffix(" KiB").unwrap().parse().unwrap();
