@@ -64,7 +64,7 @@ fn restarts(c: &mut Criterion) {
         channels: (0..16).map(|context| (context, 1000)).collect(),
         missing: vec![(3, 990), (4, 991)],
     };
-    let restart = Restart { phase: RestartPhase::First, incarnation: 2, received };
+    let restart = Restart::new(RestartPhase::First, 2, received);
     group.bench_function("encode", |b| b.iter(|| black_box(&restart).encode()));
     let bytes = restart.encode();
     group.bench_function("decode", |b| b.iter(|| Restart::decode(black_box(&bytes))));

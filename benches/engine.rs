@@ -53,7 +53,7 @@ fn log(rank: u32, segment: usize) -> Logging<Vectors> {
         events,
         gated: false,
         replayed: ReplayedVec::default(),
-        held: Vec::new(),
+        held: None,
         spill: SpillMap::default(),
         checkpoints: None,
         restart: None,

@@ -134,15 +134,20 @@ pub const VARIABLES: &[Variable] = &[
         "TAFFRAIL_OVER",
         "The descriptor of the connection on which this rank waits for the end of all.",
     ),
-    job(
-        "TAFFRAIL_NEAR",
-        "In a job over nodes: the ranks that share memory with this one, where ranks of lost nodes are on its node.",
-    ),
+    job("TAFFRAIL_NEAR", "In a logged job over nodes: the ranks that share memory with this one."),
     job("TAFFRAIL_NODE", "In a job over nodes: its name and the number of this node."),
     job("TAFFRAIL_ROSTER", "In a job over nodes: the descriptor of the roster."),
     job("TAFFRAIL_SECRET", "In a job over nodes: the descriptor of the job's secret."),
+    job(
+        "TAFFRAIL_REFUSED",
+        "In a job over nodes: the descriptor of the counters of refused connections.",
+    ),
     job("TAFFRAIL_NETWORK", "In a job over nodes: the interfaces that ranks may use. Unset: any."),
     job("TAFFRAIL_VAULT", "The descriptor of the checkpoints of this rank."),
+    job(
+        "TAFFRAIL_HELD",
+        "In causal logging over nodes: the descriptor of what this rank holds of others.",
+    ),
     job("TAFFRAIL_LOG_FILES", "The descriptors of the log of this process."),
     job(
         "TAFFRAIL_FORMER_FILES",

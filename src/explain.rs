@@ -57,14 +57,15 @@ pub(crate) fn explain(endpoint: &Endpoint<impl Transport>) -> String {
                 "  0 B - {} B: eager, inline; longer: out of the log, in pieces of {} B, \
                  from {} B on of {} B; announced from {} B on, and when the receiver has asked for that",
                 limits.inline,
-                endpoint.engine.sizes.fragment,
+                endpoint.engine.core.peers[rank as usize].fragment(),
                 LONG_LOGGED + 1,
                 endpoint.engine.sizes.logged_fragment,
                 EAGER_LOGGED + 1
             );
             continue;
         }
-        let (eager, fragment) = (endpoint.settings.eager_max, endpoint.engine.sizes.fragment);
+        let fragment = endpoint.engine.core.peers[rank as usize].fragment();
+        let eager = endpoint.settings.eager_max;
         let (inline, whole) = (limits.inline, fragment.min(eager));
         let _ = writeln!(text, "  0 B - {inline} B: eager, inline");
         let _ = writeln!(text, "  {} B - {whole} B: eager, whole", inline + 1);

@@ -20,7 +20,10 @@ use spill::SpillFile;
 use std::fs::File;
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
-use taffrail_logging::store::{CheckpointFiles, Committed, Owner, SegmentMap, Unpacked};
+use taffrail_logging::causal::HeldStore;
+use taffrail_logging::store::{
+    Announcements, CheckpointFiles, Committed, HeldTable, Owner, SegmentMap, Unpacked,
+};
 use taffrail_logging::{LoggedEvent, Position};
 
 /// Rings and files.
@@ -57,11 +60,15 @@ pub(crate) fn open(
     let (events, replayed) = EventRings::open(setting, me)?;
     let gated = events.are_gated() && !setting.config.causal;
     let owner = events.owner();
+    let table = setting.held.as_ref().map(|held| {
+        let file = held.try_clone().map_err(not_set_up)?;
+        HeldTable::attach(file, owner).map_err(not_set_up)
+    });
     let mut parts = LogParts {
         events,
         gated,
         replayed: ReplayedFile(replayed),
-        held: Vec::new(),
+        held: table.transpose()?.map(|table| Box::new(table) as Box<dyn HeldStore>),
         spill: SpillFile::default(),
         checkpoints: None,
         restart: None,
@@ -69,10 +76,11 @@ pub(crate) fn open(
     let Some(Estate { checkpoints, own, former }) = &setting.estate else { return Ok(parts) };
     let open = |file: &OwnedFd| file.try_clone().map(File::from).map_err(not_set_up);
     let checkpoints = CheckpointFiles::open(open(checkpoints)?, owner).map_err(not_set_up)?;
-    let places = SegmentMap::begin(open(&own.places)?, segments).map_err(not_set_up)?;
+    let places = SegmentMap::begin(open(&own.places)?, segments, segment).map_err(not_set_up)?;
     parts.spill = SpillFile::given(open(&own.spill)?, places);
     let last = checkpoints.last().map_err(not_set_up)?;
-    parts.checkpoints = Some(CheckpointFile(checkpoints));
+    let announcements = checkpoints.announcements().map_err(not_set_up)?;
+    parts.checkpoints = Some(CheckpointFile { files: checkpoints, announcements });
     let Some(Committed { number, incarnation, position, state }) = last else { return Ok(parts) };
     let position =
         Position::decode(&position, setting.config.sets.len() as u32).map_err(not_set_up)?;
@@ -81,7 +89,7 @@ pub(crate) fn open(
     })?;
     let previous = PreviousFiles::open(former, segment)?;
     tracing::info!(number, incarnation, clock = position.clock, "going on from a checkpoint");
-    parts.restart = Some(RestartPoint { position, state, previous });
+    parts.restart = Some(RestartPoint { number, position, state, previous });
     Ok(parts)
 }
 
@@ -106,7 +114,10 @@ impl ReplayedEvents for ReplayedFile {
 
 /// The checkpoints of a rank, in memory that its launcher holds.
 #[derive(Debug)]
-pub(crate) struct CheckpointFile(CheckpointFiles);
+pub(crate) struct CheckpointFile {
+    files: CheckpointFiles,
+    announcements: Announcements,
+}
 
 impl CheckpointStore for CheckpointFile {
     fn save(
@@ -115,7 +126,11 @@ impl CheckpointStore for CheckpointFile {
         position: &[u8],
         state: &[IoSlice<'_>],
     ) -> Result<u64, CheckpointError> {
-        self.0.commit(incarnation, position, state).map_err(CheckpointError)
+        self.files.commit(incarnation, position, state).map_err(CheckpointError)
+    }
+
+    fn may_announce(&self, number: u64) -> bool {
+        self.announcements.may_announce(number)
     }
 }
 

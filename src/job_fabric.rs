@@ -204,6 +204,10 @@ impl Fabric for JobFabric {
         there!(self, was_linked, peer)
     }
 
+    fn peer_finished(&mut self, peer: PeerId) {
+        there!(mut self, peer_finished, peer);
+    }
+
     fn adopt(&mut self, segment: Segment) -> Result<(), MemoryError> {
         there!(mut self, adopt, segment)
     }

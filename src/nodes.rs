@@ -11,9 +11,10 @@ use roster::Roster;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use taffrail_agent::RankIncarnation;
 use taffrail_agent::client::Client;
 use taffrail_composite::Composite;
-use taffrail_fabric::{Membership, PeerId};
+use taffrail_fabric::{Incarnation, Membership, PeerId};
 use taffrail_shm::{Config, Costs, Setup, ShmFabric};
 use taffrail_tcp::handshake::Identity;
 use taffrail_tcp::{Contact, Interface, Listener, TcpFabric};
@@ -199,7 +200,10 @@ impl Nodes {
         let contacts = (0..).zip(places).map(contact).collect::<Result<_, Error>>()?;
         let config = taffrail_tcp::Config {
             patience,
+            has_membership: true,
             say: words::warn,
+            tally: Some(self.client.refused().map_err(not_joined)?.leak()),
+            report_link,
             // A blocking send returns when its message is on its way: what the program does then may not poll.
             accepts_unconnected: false,
             ..Default::default()
@@ -240,6 +244,14 @@ fn client() -> Result<Option<Client>, Error> {
     match environment::is_of_other_job(own) {
         true => Ok(None),
         false => Client::from_env(look).map_err(not_joined),
+    }
+}
+
+/// Reports to the agent that the host of a peer does not answer, or does again. An agent that is gone learns nothing any more.
+fn report_link(peer: PeerId, incarnation: Incarnation, down: Option<&str>) {
+    if let Ok(Some(client)) = client() {
+        let life = RankIncarnation { rank: peer.0, incarnation };
+        let _ = client.report_link(life, down);
     }
 }
 

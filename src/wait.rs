@@ -16,10 +16,14 @@ use taffrail_fabric::{Arming, PeerId};
 
 /// Times the processor is given away before sleeping.
 const YIELDS: u32 = 64;
-/// Times it is given away between two looks at the clock, where it cannot sleep.
-const LOOK_EVERY: u32 = 1024;
+/// Times it is given away before sleeping where what ends the wait rings no bell.
+const YIELDS_WITHOUT_BELL: u32 = 1024;
 /// The longest sleep, after which the peers are looked at.
 const NAP: Duration = Duration::from_millis(5);
+/// The pause between two looks whether the disk has done what is to be taken over from the process before.
+const DISK_NAP: Duration = Duration::from_micros(50);
+/// Such a wait sleeps for this part of the time that it has lasted, so that it ends late by no more than that.
+const PART: u32 = 8;
 
 /// A wait that takes longer says what it waits for; again after twice that, and so on.
 const LONG: Duration = Duration::from_secs(10);
@@ -66,25 +70,39 @@ impl<F: Transport> Endpoint<F> {
         if idle.turns == begin {
             (self.asleep, self.patience) = (Instant::now(), LONG);
         }
-        let policy = &self.engine.core.policy;
-        if self.engine.tx.has_backlog() || policy.is_behind() || policy.waits_for_disk() {
-            // Room towards a peer comes without a bell, and so do room for events, what opens the gate, and the end of a write.
-            std::thread::yield_now();
-            if idle.turns < begin + LOOK_EVERY {
-                return;
-            }
-            idle.turns = begin + 1;
-        } else if self.engine.fabric.arm() == Arming::Armed {
-            self.engine.fabric.sleep(NAP);
+        if !self.waits_without_bell() {
+            self.sleep(NAP);
+        } else if idle.turns < begin + YIELDS_WITHOUT_BELL {
+            return std::thread::yield_now();
+        } else if !self.sleep((self.asleep.elapsed() / PART).min(NAP)) {
+            // What has come may be what this rank cannot take in before the wait ends.
+            std::thread::sleep((self.asleep.elapsed() / PART).min(NAP));
             self.engine.check();
         }
         self.engine.end_of_any_source();
         if Instant::now() - self.asleep > self.patience {
             let seconds = self.patience.as_secs();
             let what = explain::stalled(self);
-            explain::warn(&format!("{what}; nothing has happened for {seconds} s"));
+            explain::warn(&format!("{what}; nothing has completed for {seconds} s"));
             self.patience *= 2;
         }
+    }
+
+    /// Whether what ends the wait may come without a bell: room towards a peer, room for events, what opens the gate, and the end
+    /// of a write.
+    fn waits_without_bell(&self) -> bool {
+        let policy = &self.engine.core.policy;
+        self.engine.tx.has_backlog() || policy.is_behind() || policy.waits_for_disk()
+    }
+
+    /// Sleeps until something comes. `false`: it is there already.
+    fn sleep(&mut self, limit: Duration) -> bool {
+        let sleeps = self.engine.fabric.arm() == Arming::Armed;
+        if sleeps {
+            self.engine.fabric.sleep(limit);
+            self.engine.check();
+        }
+        sleeps
     }
 
     /// Makes progress until an operation has completed.
@@ -224,7 +242,7 @@ impl<F: Transport> Endpoint<F> {
         loop {
             match self.engine.resume() {
                 Ok(()) => return Ok(()),
-                Err(NotNow::Waits) => std::thread::yield_now(),
+                Err(NotNow::Waits) => std::thread::sleep(DISK_NAP),
                 Err(NotNow::Failed(error)) => return Err(error),
             }
         }
@@ -310,5 +328,49 @@ impl<F: Transport> Endpoint<F> {
     pub(crate) fn take_leave(&mut self) {
         self.say_that_it_is_over();
         self.engine.leave();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Job, Settings};
+    use rustix::time::{ClockId, clock_gettime};
+
+    /// Processor time of this thread.
+    fn own_time() -> Duration {
+        let time = clock_gettime(ClockId::ThreadCPUTime);
+        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    }
+
+    /// The peer may need this processor to make room.
+    #[test]
+    fn a_rank_that_waits_for_room_for_long_leaves_its_processor_to_others() {
+        let settings = Settings { spin: Some(0), ..Settings::default() };
+        let mut jobs = Job::local(2);
+        let mut ends: Vec<Endpoint> = std::thread::scope(|scope| {
+            let open = |job: &mut Job| job.endpoint_with(settings.clone()).unwrap();
+            let all: Vec<_> = jobs.iter_mut().map(|job| scope.spawn(move || open(job))).collect();
+            all.into_iter().map(|one| one.join().unwrap()).collect()
+        });
+        let data = [7; 3000];
+        let mut sends = Vec::new();
+        while !ends[0].engine.tx.has_backlog() {
+            // SAFETY: the bytes stay until the sends are over.
+            sends.push(unsafe { ends[0].isend_raw(Dest::new(1, 8), data.as_ptr(), 3000).unwrap() });
+        }
+        let (mut idle, begun, before) = (Idle::default(), Instant::now(), own_time());
+        while begun.elapsed() < Duration::from_secs(1) {
+            ends[0].turn_and_pass(&mut idle);
+        }
+        let (waited, ran) = (begun.elapsed(), own_time() - before);
+        assert!(ends[0].engine.tx.has_backlog(), "there was room");
+        assert!(ran < waited / 2, "it has run for {ran:?} of {waited:?}");
+        let mut into = [0; 3000];
+        for _ in &sends {
+            ends[1].recv((0, 8), &mut into).unwrap();
+            ends[0].progress();
+        }
+        ends[0].wait_all(&sends).unwrap();
     }
 }

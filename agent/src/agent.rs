@@ -8,8 +8,8 @@ mod tests;
 use crate::lease::Held;
 use crate::roster::Roster;
 use crate::wire::{
-    CopyOrder, End, Frame, Hello, LeftBehind, Logging, Malformed, Program, RankCare, Reach,
-    RosterUpdate, WaveWords,
+    BringOrder, CopyOrder, End, Frame, Hello, LeftBehind, Logging, Malformed, Program, RankCare,
+    Reach, RosterUpdate, WaveWords,
 };
 use crate::{Incarnation, NodeId, RankIncarnation, Secret};
 use std::collections::BTreeMap;
@@ -46,35 +46,29 @@ pub enum Event {
         /// What it leaves.
         left: LeftBehind,
     },
-    /// The events of all ranks of the node are in the copy that this order has asked for.
+    /// The log of a rank is where an order has asked for, or is not. Or this node does not have what it was to recover.
+    Brought {
+        /// The incarnation that has ended.
+        life: RankIncarnation,
+        /// The number of the order.
+        epoch: u64,
+        /// Why it is not there; empty if it is.
+        why: String,
+    },
+    /// An event logger's events of all ranks of the node are where this order has asked for.
     Copied {
         /// The number of the order.
         epoch: u64,
     },
-    /// Something of a rank or of the agent for the launcher: LEFT, MEMBER, OUTPUT, INPUT_TAKEN, PUT, ENTER, ADDRESS,
-    /// FAILED, NOTE, STORE, UNCOPIED, CHECKPOINT.
+    /// Something of a rank or of the agent for the launcher: LEFT, MEMBER, OUTPUT, INPUT_TAKEN, PUT, ENTER, ADDRESS, LINK,
+    /// FAILED, NOTE, STORE, UNCOPIED, HELD.
     Say(Frame),
-    /// A listener of the node has refused a connection.
-    Refused(Refusal),
+    /// What the listeners of the node have refused up to now, in the order of GOODBYE.
+    Refused([u64; 5]),
     /// The guard has killed the ranks: it was faster.
     GuardFired,
     /// Time has passed.
     Tick,
-}
-
-/// Why a connection was refused by a listener; the order is that of the counters in GOODBYE.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// It does not know the secret of the job.
-    WrongSecret,
-    /// It does not speak the protocol, or another version.
-    Garbage,
-    /// It ended before its packet did.
-    Truncated,
-    /// More came than the packet.
-    Oversized,
-    /// Nothing came in time, or too many others wait.
-    HalfOpen,
 }
 
 /// What is to be done, in this order.
@@ -107,6 +101,8 @@ pub enum Action {
         /// Of each rank, how many restarts the job had had when its present incarnation was started.
         generations: Vec<u32>,
     },
+    /// Listen at interfaces of this network; at any if it is empty.
+    Network(String),
     /// Messages are logged: make what outlives the processes of ranks.
     Log(Logging),
     /// Find out what a rank that has ended leaves for its next incarnation. Answered by [`Event::Recovered`].
@@ -116,7 +112,13 @@ pub enum Action {
         /// The order by which this node has a copy of its events; 0: it has run here.
         copy: u64,
     },
-    /// Copy the events of all ranks of this node there. Answered by [`Event::Copied`], if ranks were started.
+    /// Bring what a rank of a lost node leaves, of which this node has a copy, to another node. Answered by [`Event::Brought`].
+    Bring(RankIncarnation, BringOrder),
+    /// Say what the ranks that have run on this node hold of others. Answered by [`Frame::Held`] of this number.
+    AskHeld(u64),
+    /// Determinants that survivors hold, for ranks that are about to be recovered here.
+    Held(Vec<u8>),
+    /// Let an event logger copy the events of all ranks of this node there. Answered by [`Event::Copied`], if ranks were started.
     CopyTo(CopyOrder),
     /// Kill the process group of a rank. Answered by [`Event::Ended`].
     Kill(RankIncarnation),
@@ -149,8 +151,8 @@ pub struct Job {
     pub care: RankCare,
     /// Its secret.
     pub secret: Secret,
-    /// Interfaces of listeners.
-    pub network: String,
+    /// How long a lease is: an agent that waits for as long loses its node.
+    pub lease: Duration,
 }
 
 /// How far an agent is.
@@ -186,10 +188,14 @@ pub struct Agent {
     lives: BTreeMap<u32, Incarnation>,
     /// The last incarnation of each rank that was started here.
     started: BTreeMap<u32, Incarnation>,
+    /// The launcher has said which network listeners use.
+    has_network: bool,
     /// The launcher has said that messages are logged.
     logs: bool,
-    /// The last order to copy events.
-    copy: u64,
+    /// The event loggers of the node that copy to others.
+    copies: u32,
+    /// The last order to copy events of each of them.
+    orders: BTreeMap<u32, u64>,
     output_window: u32,
     /// Of it, bytes under way.
     output_used: u32,
@@ -211,8 +217,10 @@ impl Agent {
             roster: Roster::new(0),
             lives: BTreeMap::new(),
             started: BTreeMap::new(),
+            has_network: false,
             logs: false,
-            copy: 0,
+            copies: 0,
+            orders: BTreeMap::new(),
             output_window: 0,
             output_used: 0,
             refused: [0; 5],
@@ -269,13 +277,17 @@ impl Agent {
                 self.send(Frame::Recovered { life, left });
             }
             Event::Recovered { .. } => {}
+            Event::Brought { life, epoch, why } if self.serves() => {
+                self.send(Frame::Brought { life, epoch, why });
+            }
+            Event::Brought { .. } => {}
             // Of an order before the last one: it counts no more.
-            Event::Copied { epoch } if self.serves() && epoch == self.copy => {
+            Event::Copied { epoch } if self.serves() && self.is_in_force(epoch) => {
                 self.send(Frame::Copied { epoch });
             }
             Event::Copied { .. } => {}
             Event::Say(frame) => self.say(frame),
-            Event::Refused(why) => self.refused[why as usize] += 1,
+            Event::Refused(refused) => self.refused = refused,
             Event::Tick => {}
         }
         Ok(())
@@ -283,6 +295,10 @@ impl Agent {
 
     fn serves(&self) -> bool {
         matches!(self.state, State::Serving | State::Ending)
+    }
+
+    fn is_in_force(&self, order: u64) -> bool {
+        self.orders.values().any(|last| *last == order)
     }
 
     fn lives(&self, life: RankIncarnation) -> bool {

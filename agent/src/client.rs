@@ -1,13 +1,14 @@
 //! What a rank of a job over nodes gets from its agent (`docs/spec/agent.md`, section 8).
 //!
 //! Values are put, and barriers entered, on the PMI-1 connection that every rank has (`PMI_FD`), whatever starts it:
-//! the agent answers there. Here is what is beside it: the roster, which says where each rank runs, and the secret.
+//! the agent answers there. Here is what is beside it: the roster, which says where each rank runs, the secret, and the
+//! counters of refused connections.
 
 pub mod memory;
 
 use crate::roster::{ADDRESS_MAX, Reader, RosterError, job_digest};
 use crate::{Incarnation, NodeId, RankIncarnation, Secret};
-use memory::{Inherited, MemoryError, RosterMemory};
+use memory::{Inherited, MemoryError, RefusedMemory, RosterMemory};
 
 /// The variables by which an agent describes the job to its ranks, beside `TAFFRAIL_JOB`, `PMI_RANK` and `PMI_SIZE`.
 pub mod variable {
@@ -15,6 +16,8 @@ pub mod variable {
     pub const ROSTER: &str = "TAFFRAIL_ROSTER";
     /// The descriptor of the secret.
     pub const SECRET: &str = "TAFFRAIL_SECRET";
+    /// The descriptor of the counters of refused connections.
+    pub const REFUSED: &str = "TAFFRAIL_REFUSED";
     /// Which interfaces listeners may use; not set for any.
     pub const NETWORK: &str = "TAFFRAIL_NETWORK";
     /// The descriptor of the connection with the agent, on which the processes of a rank report.
@@ -30,6 +33,13 @@ pub mod variable {
 /// section 3).
 pub const ADDRESS: u8 = b'n';
 
+/// What a packet about a link begins with: `l`, the rank at its other end, its incarnation, and why the link is down; nothing if
+/// it is up again.
+pub const LINK: u8 = b'l';
+
+/// First byte of the packet by which a rank reports that its program has completed.
+pub const FINALIZING: u8 = b'e';
+
 /// A rank's view of its job over nodes.
 #[derive(Debug)]
 pub struct Client {
@@ -39,6 +49,7 @@ pub struct Client {
     memory: RosterMemory,
     job: u64,
     secret: Secret,
+    refused: Inherited,
     network: Option<String>,
     near: Option<Vec<u32>>,
 }
@@ -97,6 +108,7 @@ impl Client {
         let secret =
             memory::read_secret(&descriptor(variable::SECRET, text(variable::SECRET))?.keep())
                 .map_err(|why| ClientError::Memory { name: variable::SECRET, why })?;
+        let refused = descriptor(variable::REFUSED, text(variable::REFUSED))?.keep();
         let agent = descriptor(variable::AGENT, text(variable::AGENT))?;
         let life = RankIncarnation { rank, incarnation: Incarnation(incarnation) };
         let near = look(variable::NEAR).map(|text| {
@@ -104,7 +116,7 @@ impl Client {
             all.collect::<Result<Vec<u32>, _>>()
         });
         let (near, network) = (near.transpose()?, look(variable::NETWORK));
-        Ok(Some(Client { agent, life, memory, job, secret, network, near }))
+        Ok(Some(Client { agent, life, memory, job, secret, refused, network, near }))
     }
 
     /// This process's rank and incarnation.
@@ -160,15 +172,67 @@ impl Client {
         Err(ClientError::Memory { name: variable::AGENT, why })
     }
 
+    /// Reports that the program of this rank has completed and that its messages have left. The rosters of all nodes show the rank
+    /// as finalizing soon after.
+    ///
+    /// # Errors
+    /// The agent is gone.
+    pub fn report_finalizing(&self) -> Result<(), ClientError> {
+        let sent = self.agent.send(&[FINALIZING]);
+        sent.map_err(|why| ClientError::Memory { name: variable::AGENT, why })
+    }
+
+    /// Reports that the node of another rank, of this incarnation, cannot be reached (why), or can again.
+    ///
+    /// # Errors
+    /// The agent is gone.
+    pub fn report_link(
+        &self,
+        peer: RankIncarnation,
+        down: Option<&str>,
+    ) -> Result<(), ClientError> {
+        let packet = link_packet(peer, down);
+        let sent = self.agent.send(packet.as_bytes());
+        sent.map_err(|why| ClientError::Memory { name: variable::AGENT, why })
+    }
+
     /// The secret of the job, which every connection between nodes is to prove.
     pub fn secret(&self) -> Secret {
         self.secret
+    }
+
+    /// Where listeners count what they refuse.
+    ///
+    /// # Errors
+    /// The descriptor names something else.
+    pub fn refused(&self) -> Result<RefusedMemory, ClientError> {
+        let memory = self.refused.refused();
+        memory.map_err(|why| ClientError::Memory { name: variable::REFUSED, why })
     }
 
     /// Which interfaces listeners may use, as the user has written it (`--network`); `None` for any.
     pub fn network(&self) -> Option<&str> {
         self.network.as_deref()
     }
+}
+
+/// The packet of [`LINK`].
+fn link_packet(peer: RankIncarnation, down: Option<&str>) -> String {
+    let (rank, incarnation) = (peer.rank, peer.incarnation.0);
+    format!("{}{rank} {incarnation} {}", char::from(LINK), down.unwrap_or_default())
+}
+
+/// What a packet says of a link: the rank at its other end, and why it is down; nothing if it is up again. `None`: it says nothing
+/// of a link.
+pub fn read_link(packet: &[u8]) -> Option<(RankIncarnation, Option<String>)> {
+    let (LINK, text) = packet.split_first().map(|(first, rest)| (*first, rest))? else {
+        return None;
+    };
+    let mut words = std::str::from_utf8(text).ok()?.splitn(3, ' ');
+    let mut number = || words.next()?.parse().ok();
+    let life = RankIncarnation { rank: number()?, incarnation: Incarnation(number()?) };
+    let why = words.next()?;
+    Some((life, Some(why.to_owned()).filter(|why| !why.is_empty())))
 }
 
 fn descriptor(name: &'static str, text: String) -> Result<Inherited, ClientError> {

@@ -6,14 +6,20 @@
 mod copies;
 mod exchange;
 mod frames;
+mod held;
+mod links;
+mod moves;
+mod networks;
 mod nodes;
 mod starts;
+mod together;
 
 #[cfg(all(test, not(loom)))]
 mod tests;
 
 use crate::hosts::Hosts;
 use crate::lease::Terms;
+use crate::network::Network;
 use crate::place::{self, Oversubscribed};
 use crate::roster::{Change, RankState, Roster};
 use crate::wire::{
@@ -22,6 +28,7 @@ use crate::wire::{
 };
 use crate::{Incarnation, NodeId, RankIncarnation, Secret};
 use exchange::Exchange;
+use networks::Listeners;
 use nodes::Node;
 use starts::{Phase, Rank};
 use std::time::Duration;
@@ -50,12 +57,14 @@ pub struct Config {
     pub job: String,
     /// Its secret.
     pub secret: Secret,
-    /// Interfaces of listeners; empty for any.
+    /// Interfaces of listeners; if it is empty, a network that all nodes have is chosen.
     pub network: String,
     /// How long leases are.
     pub terms: Terms,
     /// How long a host has to come up.
     pub start_timeout: Duration,
+    /// How long ranks of two nodes may not reach each other, where messages are logged, before one of the nodes is ended.
+    pub link_timeout: Duration,
     /// Bytes of output that each node may have under way.
     pub output_window: u32,
     /// How agents treat their ranks.
@@ -134,11 +143,15 @@ pub enum Action {
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the fields are those of the frames")]
 pub enum Report {
+    /// Ranks use this network between nodes, which was chosen.
+    Network(Network),
     /// A node is up.
     NodeUp { node: NodeId, hello: Hello },
     /// The connection with the agent of a node is lost: these ranks may live until its lease has expired. Then they can be
     /// restarted where a whole copy of their events is.
     NodeCut { node: NodeId, why: String, ranks: Vec<RankIncarnation>, copy: Option<NodeId> },
+    /// Another node and this one cannot reach each other: its ranks are ended, and restarted where a whole copy of their events is.
+    NodeRevoked { node: NodeId, why: String, ranks: Vec<RankIncarnation>, copy: NodeId },
     /// A node has left in good order, or is given up: then these ranks were lost with it, and can be restarted where a whole
     /// copy of their events is.
     NodeEnded {
@@ -148,15 +161,22 @@ pub enum Report {
         refused: [u64; 5],
         copy: Option<NodeId>,
     },
-    /// The events of a node's ranks are to be copied there; nowhere, if no node is left for them.
-    Copying { node: NodeId, to: Option<NodeId> },
+    /// An event logger of a node is to copy there; nowhere, if no node is left for it. The events are to be on this number of
+    /// other nodes, with those that are awaited.
+    Copying { node: NodeId, logger: u32, to: Option<NodeId>, nodes: u32 },
     /// The events of a node's ranks cannot be copied to where they were to be.
     Uncopied { node: NodeId, why: String },
+    /// The log of a rank of a lost node is brought to the node where it is to be started.
+    Moving { life: RankIncarnation, from: NodeId, to: NodeId },
+    /// It could not be brought there.
+    NotMoved { life: RankIncarnation, to: NodeId, why: String },
+    /// A node that was asked for the log of a rank has no copy of it any more. Another one is used, if one counts.
+    NoCopy { life: RankIncarnation, node: NodeId, why: String },
     /// A rank was started.
     Started { life: RankIncarnation, node: NodeId, pid: u32 },
     /// A rank has ended.
     Ended { life: RankIncarnation, end: End },
-    /// What a rank that has ended leaves for its next incarnation.
+    /// What it leaves for its next incarnation.
     Recovered { life: RankIncarnation, left: LeftBehind },
     /// A rank is done with all others; the incarnations of all, added up, when it was.
     Left { life: RankIncarnation, known: u64 },
@@ -187,10 +207,16 @@ pub struct Launcher {
     /// Changes that are not in the roster yet.
     changes: Vec<Change>,
     exchange: Exchange,
+    /// Where ranks listen.
+    listeners: Listeners,
     /// Of each rank, how many restarts the job had had when its present incarnation was to be started.
     generations: Vec<u32>,
     /// The number of the last order to copy events.
     copy_epoch: u64,
+    /// What survivors of lost nodes are asked for.
+    survey: held::Survey,
+    /// Links that are down.
+    links: links::Links,
     /// Whether ranks were started.
     begun: bool,
     /// Ranks were asked to end, or nothing is to be started for another reason.
@@ -209,15 +235,19 @@ impl Launcher {
     pub fn new(config: Config) -> Result<Launcher, Oversubscribed> {
         let of_ranks = config.hosts.of_ranks(config.reliable);
         let placed = place::initial(&of_ranks, config.ranks, config.oversubscribe)?;
+        let copies = copies::loggers_that_copy(&config);
         Ok(Launcher {
             now: Duration::ZERO,
-            nodes: config.hosts.0.iter().map(Node::new).collect(),
+            nodes: config.hosts.0.iter().map(|host| Node::new(host, copies)).collect(),
             ranks: placed.into_iter().map(Rank::new).collect(),
             roster: Roster::new(config.ranks),
             changes: Vec::new(),
             exchange: Exchange::new(config.ranks),
+            listeners: Listeners::new(&config.network),
             generations: vec![0; config.ranks],
             copy_epoch: 0,
+            survey: held::Survey::default(),
+            links: links::Links::default(),
             begun: false,
             ending: false,
             finishing: false,
@@ -227,24 +257,44 @@ impl Launcher {
         })
     }
 
-    /// Takes events that were noticed together, at a time of the launcher's clock, which counts while the machine is
-    /// suspended.
+    /// Takes events that were noticed together, at a time of the launcher's clock, which runs while the machine is suspended.
     pub fn handle(&mut self, now: Duration, batch: Vec<Event>) -> Vec<Action> {
         self.now = now;
         for event in batch {
             self.take(event);
         }
         self.check_nodes();
+        self.check_links();
+        self.check_network();
+        self.check_together();
         self.advance();
+        self.check_moves();
         self.check_copies();
         self.publish();
+        self.check_survey();
         self.check_done();
         std::mem::take(&mut self.actions)
     }
 
+    /// The nodes whose agents give no sign of life: their leases are about to end.
+    pub fn silent(&self, now: Duration) -> impl Iterator<Item = NodeId> {
+        let terms = self.config.terms;
+        let is_silent = move |node: &Node| {
+            let expiry = node.granted.expiry().filter(|_| node.is_up());
+            expiry.is_some_and(|expiry| terms.is_late(expiry, now))
+        };
+        let silent = (0..).zip(&self.nodes).filter(move |(_, node)| is_silent(node));
+        silent.map(|(number, _)| number)
+    }
+
     /// When it is to be handled next, if nothing happens before.
     pub fn due(&self) -> Option<Duration> {
-        self.nodes.iter().filter_map(Node::due).min()
+        self.nodes
+            .iter()
+            .filter_map(Node::due)
+            .chain(self.links_due())
+            .chain(self.moves_due())
+            .min()
     }
 
     /// The node of each rank: where it runs, ran last, or will run.
@@ -318,12 +368,6 @@ impl Launcher {
         let known = self.ranks.get(rank as usize)?;
         let Phase::Placed { node } = known.phase else { return None };
         Some((node, RankIncarnation { rank, incarnation: known.incarnation }))
-    }
-
-    fn check_stuck(&mut self) {
-        if let Some((waiting, gone)) = self.exchange.stuck() {
-            self.report(Report::Stuck { waiting, gone });
-        }
     }
 
     /// The job cannot go on: nothing is started any more.

@@ -35,6 +35,11 @@ impl Terms {
         // Clocks have rates that differ by 1 in 200 from real time, at either end.
         granted + self.lease + self.lease / 64 + self.kill
     }
+
+    /// Whether a lease that expires then was not renewed when it should have been, until there is hardly any left of it.
+    pub fn is_late(&self, expiry: Duration, now: Duration) -> bool {
+        now + self.renew() + self.expiry(Duration::ZERO) >= expiry + self.lease
+    }
 }
 
 /// The lease that an agent holds.

@@ -6,6 +6,7 @@
 //! - [`Launcher`]: what the launcher does: places ranks, grants leases, publishes the roster, starts ranks elsewhere.
 //! - [`lease`]: who may do what when, each end on its own clock.
 //! - [`roster`]: who of the job lives, as a table and as words of memory that ranks map.
+//! - [`network`]: which network ranks use between nodes.
 //! - [`hosts`], [`place`], [`sets`]: where ranks run and fall back to.
 //!
 //! - `client` (feature of that name): what a rank reads of its job over nodes, and the memory behind it.
@@ -24,6 +25,7 @@ pub mod client;
 pub mod hosts;
 pub mod launcher;
 pub mod lease;
+pub mod network;
 pub mod place;
 pub mod roster;
 mod secret;

@@ -35,6 +35,10 @@ mod in_tests {
         EndedWhenBroken,
         /// The launcher believes what comes late from nodes and incarnations that it has given up.
         LateBelieved,
+        /// The launcher takes a node as ended when it has revoked it.
+        EndedWhenRevoked,
+        /// Two nodes that do not reach each other are left to wait.
+        LinksAwaited,
         /// Ranks are started before all agents have the roster.
         AcksNotAwaited,
         /// Ranks are started when the agents that can be reached have the roster.
@@ -63,10 +67,38 @@ mod in_tests {
         LostAnswerAwaited,
         /// An agent says that events are copied when it is asked to copy them.
         CopiedWhenOrdered,
+        /// A checkpoint is announced when it is taken, and not when it is where the copy of its events is.
+        AnnouncedBeforeElsewhere,
         /// A copy counts until the next one is complete.
         FormerCopyCounts,
+        /// Ranks of a set are started one by one where their logs are, as these come.
+        SetInParts,
+        /// Ranks that stay together start from several copies, where one of these is lost meanwhile.
+        CopiesMixed,
+        /// In causal logging, ranks that are recovered one after the other start from several copies.
+        OtherCopyUsed,
+        /// A copy counts though its node has said that it does not have it.
+        LostCopyCounts,
+        /// A copy is brought to a node that has another one of the same events.
+        TwoOnOneNode,
+        /// Of several copies only the first one is used.
+        FirstCopyAlone,
+        /// An event is stable when the first of several copies has it.
+        FirstCopyAwaited,
+        /// A checkpoint is announced when the first of several copies has it.
+        AnnouncedWithFirstCopy,
         /// A copy counts as whole when ranks have come to its node that it does not have.
         ArrivalsNotCopied,
+        /// A log of a rank is taken to be where it is to be brought.
+        BringNotAwaited,
+        /// A log that does not arrive where it is to be brought is awaited.
+        BringAwaited,
+        /// The copy from which a rank was started is used again, with what it has logged since missing.
+        FormerLogUsed,
+        /// The ranks of a correlated set are placed apart.
+        SetsSpread,
+        /// Ranks of a lost node are started when one of the survivors has answered.
+        OneAnswerIsEnough,
     }
 
     thread_local! {

@@ -79,8 +79,8 @@ pub fn restart(seats: &mut [Seat], ranks: u32, together: bool) -> Option<Vec<Nod
     Some(nodes)
 }
 
-/// Of the hosts in use the one with the most free slots, else the one with the fewest ranks for its slots. A spare
-/// is too small for all, and comes last.
+/// Of the hosts with room for this number the one with the most free slots, else of those that have some, else the one with the
+/// fewest ranks for its slots; of equal ones, one that is in use already.
 fn best(seats: &[Seat], ranks: u32) -> Option<usize> {
     let key = |seat: &Seat| {
         let free = i64::from(seat.slots) - i64::from(seat.ranks);
@@ -88,7 +88,7 @@ fn best(seats: &[Seat], ranks: u32) -> Option<usize> {
         // Ranks for a slot, in parts that are fine enough for any number of slots.
         let load = (u64::from(seat.ranks) << 20) / u64::from(seat.slots.max(1));
         let order = if fits || free > 0 { -free } else { load as i64 };
-        (seat.state == SeatState::Spare, !fits, free <= 0, order)
+        (!fits, free <= 0, order, seat.state == SeatState::Spare)
     };
     let usable = seats.iter().enumerate().filter(|(_, seat)| seat.state != SeatState::Gone);
     usable.min_by_key(|(at, seat)| (key(seat), *at)).map(|(at, _)| at)
@@ -136,7 +136,10 @@ mod tests {
         // A set stays on one node, where there is room for it or not.
         assert_eq!(place(&[used(2, 1), used(6, 5), used(4, 1)], 3, true), Some(vec![2, 2, 2]));
         assert_eq!(place(&[used(2, 1), used(4, 2)], 3, true), Some(vec![1, 1, 1]));
-        // Spares that are too small are better than nothing.
+        // A spare that is too small for all is better than a host without a free slot, and fills up as others do.
+        assert_eq!(place(&[gone(), used(1, 0), spare(1)], 2, false), Some(vec![1, 2]));
+        assert_eq!(place(&[gone(), used(2, 2), spare(1), spare(1)], 3, false), Some(vec![2, 3, 1]));
+        assert_eq!(place(&[gone(), used(2, 1), spare(2)], 3, true), Some(vec![2, 2, 2]));
         assert_eq!(place(&[gone(), spare(1)], 2, false), Some(vec![1, 1]));
         assert_eq!(place(&[gone()], 1, true), None);
     }
@@ -160,13 +163,13 @@ mod tests {
             let Some(nodes) = placed else { return Ok(()) };
             prop_assert_eq!(nodes.len(), ranks as usize);
             prop_assert!(!together || nodes.iter().all(|node| *node == nodes[0]));
-            let has_room = |seat: &Seat| seat.state == SeatState::Used && seat.ranks < seat.slots;
+            let has_room = |seat: &Seat| seat.state != SeatState::Gone && seat.ranks < seat.slots;
             let room_left = after.iter().any(has_room);
             for (at, (before, after)) in before.iter().zip(&after).enumerate() {
                 let here = nodes.iter().filter(|node| usize::from(**node) == at).count() as u32;
                 prop_assert_eq!(after.ranks, before.ranks + here);
                 prop_assert!(here == 0 || before.state != SeatState::Gone);
-                // Nobody is put over the slots of a host while another one in use has a free one.
+                // Nobody is put over the slots of a host while another one has a free one.
                 let is_over = here > 0 && after.ranks > after.slots;
                 prop_assert!(!is_over || together || !room_left);
             }

@@ -19,14 +19,20 @@ pub enum RankState {
     Dead,
     /// Its process has ended with success.
     Finished,
+    /// Its program has completed and its messages have left. Its process runs until all programs have completed.
+    Finalizing,
 }
 
 impl RankState {
     /// The state with this number.
     pub fn from_u8(number: u8) -> Option<RankState> {
-        const ALL: [RankState; 4] =
-            [RankState::Absent, RankState::Live, RankState::Dead, RankState::Finished];
-        ALL.get(usize::from(number)).copied()
+        use RankState::{Absent, Dead, Finalizing, Finished, Live};
+        [Absent, Live, Dead, Finished, Finalizing].get(usize::from(number)).copied()
+    }
+
+    /// Whether its process may take something in.
+    pub fn lives(self) -> bool {
+        matches!(self, RankState::Live | RankState::Finalizing)
     }
 }
 

@@ -89,7 +89,7 @@ pub struct Sizes {
     pub fragment: usize,
     /// Bytes of a fragment of a message that was asked for.
     pub rndv_fragment: usize,
-    /// These two hold for logged messages only: all others have fragments as the fabric of their peer moves them fastest.
+    /// These two do not hold: messages have fragments as the fabric of their peer moves them fastest.
     pub by_peer: bool,
     /// Bytes of a fragment of a long message that is logged.
     pub logged_fragment: usize,

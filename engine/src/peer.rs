@@ -44,9 +44,11 @@ pub struct Peer {
     inline: u32,
     /// Messages of up to this length leave whole, without asking.
     short: u32,
-    /// Bytes of a fragment of a message that is not logged: one that leaves without asking, and one that was asked for.
+    /// Bytes of a fragment of a message: one that leaves without asking, and one that was asked for.
     fragment: u32,
     rndv_fragment: u32,
+    /// Bytes to it are copied while they are sent.
+    copies_sends: bool,
     /// How long its answers take.
     pub reply_delay: ReplyDelay,
     /// Frames that wait for room or for the gate, in order, and messages that it has stopped.
@@ -75,18 +77,26 @@ impl Peer {
             // The first fragment of a message travels with the length of the whole.
             true => {
                 let longest = limits.max_message - 8;
-                (limits.fragment.min(longest), (2 * limits.fragment).min(longest))
+                (limits.fragment.min(longest), limits.rndv_fragment.min(longest))
             }
             false => (sizes.fragment, sizes.rndv_fragment),
         };
+        debug_assert!(fragment <= rndv_fragment, "a message of one fragment leaves as one frame");
         (self.fragment, self.rndv_fragment) = (fragment as u32, rndv_fragment as u32);
+        self.copies_sends = limits.copies_sends;
         self.short = fragment.min(sizes.eager_max) as u32;
     }
 
     /// Bytes of a fragment of a message to it that leaves without asking.
     #[inline]
-    pub(crate) fn fragment(&self) -> usize {
+    pub fn fragment(&self) -> usize {
         self.fragment as usize
+    }
+
+    /// Whether a logged message to it may be written to the log when it has left.
+    #[inline]
+    pub(crate) fn copies_sends(&self) -> bool {
+        self.copies_sends
     }
 
     /// Bytes of a fragment of a message that it has asked for.

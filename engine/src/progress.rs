@@ -5,7 +5,7 @@ use super::core::Deferred;
 use super::peer::Stream;
 use super::request::Stage;
 use super::sink::Rx;
-use crate::policy::protocol::{Recovery, Replays};
+use crate::policy::protocol::{Checkpoints, Recovery, Replays};
 use crate::policy::rx::RxPolicy;
 use crate::policy::{Policy, by_policy};
 use std::time::Duration;
@@ -133,6 +133,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
                 Deferred::Collect { rank } => {
                     by_policy!(self.core.policy, collect_more(self, rank));
                 }
+                Deferred::Announce => by_policy!(self.core.policy, announce(self)),
                 Deferred::PeerState { from, restart } => {
                     by_policy!(self.core.policy, peer_state_received(self, from, restart));
                 }

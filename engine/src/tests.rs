@@ -1,5 +1,6 @@
 //! The engine over fabrics of every kind: what is sent arrives, whole and in order, however the fabric hands it over.
 
+pub(crate) mod finished;
 mod flow;
 mod former;
 mod leased;
@@ -11,10 +12,19 @@ use crate::{Data, Dest, Pattern, Rank};
 use std::io::IoSliceMut;
 use taffrail_fabric::faulty::{Faults, Faulty, Leasing, Mixed, Streaming, Trouble};
 use taffrail_fabric::loopback::mesh;
-use taffrail_fabric::{Fabric, PeerId, SendMemory, Source};
+use taffrail_fabric::{Fabric, Life, Membership, PeerId, SendMemory, Source};
 use taffrail_logging::PeerNumbers;
 
 pub(crate) type Plain<F> = Engine<F, NoLogging>;
+
+/// Verdicts that are handed over at the next look.
+pub(crate) struct Verdicts(pub(crate) Vec<(PeerId, Life)>);
+
+impl Membership for Verdicts {
+    fn poll(&mut self, verdict: &mut dyn FnMut(PeerId, Life)) {
+        self.0.drain(..).for_each(|(peer, life)| verdict(peer, life));
+    }
+}
 
 /// Lengths around every limit of the fabrics and of [`engines`].
 const LENS: [usize; 9] = [0, 1, 8, 63, 200, 1500, 5000, 40_000, 300_000];

@@ -1,6 +1,7 @@
 //! Verdicts on peers: what [`Membership`] says, whatever their links do (*one-verdict*).
 
-use crate::policy::Policy;
+use crate::policy::protocol::Recovery;
+use crate::policy::{Policy, by_policy};
 use crate::{Engine, Rank};
 use taffrail_fabric::{Fabric, Fault, Life, Membership, PeerId, SendMemory};
 use taffrail_logging::mutant;
@@ -40,7 +41,10 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             Life::Finished if peer.is_away() || !self.fabric.was_linked(PeerId(rank)) => {
                 self.core.peer_failed(rank, Fault::Closed);
             }
-            Life::Dead(_) | Life::Restarted(_) | Life::Finished => {}
+            Life::Finished if mutant!(FinishedUnknown) => {}
+            Life::Finished => self.fabric.peer_finished(PeerId(rank)),
+            Life::Finalizing => by_policy!(self.core.policy, peer_finalizing(self, rank)),
+            Life::Dead(_) | Life::Restarted(_) => {}
         }
     }
 

@@ -11,11 +11,16 @@ pub struct Limits {
     pub inline: usize,
     /// The fragment length at which a long message moves fastest.
     pub fragment: usize,
+    /// The same of a message whose receiver has asked for it, and waits with the memory it goes to.
+    pub rndv_fragment: usize,
     /// [`map`](crate::Fabric::map) works: views of the peer's memory without a copy.
     pub maps: bool,
     /// Deregistered memory is out of the peer's reach at once, and a get or put past the end of a
     /// region fails. Where this is not so, the holders of keys must take care of it.
     pub guards: bool,
+    /// Bytes that are sent whole are copied by the call, as by a socket: what is logged may be written to the log while they
+    /// are on their way, and never leaves [later](crate::Sent::Later).
+    pub copies_sends: bool,
 }
 
 /// The price of moving bytes in one way: a straight line, or a short table of what was measured.

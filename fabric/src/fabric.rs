@@ -163,6 +163,12 @@ pub trait Fabric {
         true
     }
 
+    /// By [`Membership`](crate::Membership) this peer has closed its endpoint in good order: what is on its way is still handed
+    /// over, and a link with it that is lost, also one that was lost before, ends as closed. For fabrics that make lost links anew.
+    fn peer_finished(&mut self, peer: PeerId) {
+        let _ = peer;
+    }
+
     /// Makes a log segment of another fabric's memory a possible source of sends and gets. Called once for each
     /// segment as the log grows.
     ///

@@ -27,8 +27,10 @@ const LIMITS: Limits = Limits {
     max_message: 64 << 10,
     inline: 40,
     fragment: 16 << 10,
+    rndv_fragment: 32 << 10,
     maps: true,
     guards: true,
+    copies_sends: false,
 };
 /// Messages of one peer that wait at another.
 const ROOM: usize = 64;

@@ -15,6 +15,8 @@ pub enum Life {
     Restarted(Incarnation),
     /// It has closed its endpoint in good order.
     Finished,
+    /// Its program has completed and its messages have left. It answers its peers until all programs have completed.
+    Finalizing,
 }
 
 /// Reports which peers are dead, were restarted or have finished. A fabric only reports links: a link may break between two living
@@ -25,6 +27,15 @@ pub enum Life {
 pub trait Membership: Send {
     /// Hands over the verdicts since the last call, those on one peer in the order in which they were given.
     fn poll(&mut self, verdict: &mut dyn FnMut(PeerId, Life));
+
+    /// Publishes that the program of this process has completed ([`Life::Finalizing`]). Does nothing where links are the only source of
+    /// verdicts.
+    fn finalizing(&mut self) {}
+
+    /// Whether no verdict has been given since the last call of [`poll`](Self::poll), as far as can be seen at once.
+    fn is_settled(&self) -> bool {
+        true
+    }
 }
 
 /// Membership within one node, where links say all: a link is a connection of two processes that the kernel closes with

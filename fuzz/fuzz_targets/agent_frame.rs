@@ -10,7 +10,7 @@ use taffrail_agent::wire::{
     Decoder, Direction, Durability, EventKind, Frame, GREETING_MAX, Hello, Item, LeftBehind,
     Logging, LoggingProtocol, Program, RankCare, preamble,
 };
-use taffrail_agent::{Agent, Launcher, Secret, agent, launcher};
+use taffrail_agent::{Agent, Launcher, NodeId, Secret, agent, launcher};
 
 /// Ranks of the job.
 const RANKS: usize = 4;
@@ -86,24 +86,73 @@ fn to_agent(frames: Vec<Frame>) {
     );
 }
 
-/// One agent of two is what the bytes say; the other one keeps to the rules.
+/// One agent of three is what the bytes say, and leaves behind them. The others keep to the rules; they restart what was lost, or say
+/// that they cannot.
 fn to_launcher(frames: Vec<Frame>) {
-    let logs = frames.len() % 2 == 1;
-    let logging = logs.then(|| Logging {
-        protocol: LoggingProtocol::Pessimistic,
+    let kind = frames.len() % 4;
+    let logs = kind > 0;
+    let mut launcher = Launcher::new(config(kind)).expect("enough slots");
+    let hello = |node| launcher::Event::Frame { node, frame: Frame::Hello(Hello::default()) };
+    let mut events = vec![launcher::Event::Begin, hello(1), hello(2)];
+    let mut now = Duration::ZERO;
+    let mut copied = Vec::new();
+    let mut frames = frames.into_iter().map(Some).chain([None]);
+    loop {
+        let mut follow = Vec::new();
+        for action in launcher.handle(now, std::mem::take(&mut events)) {
+            match action {
+                launcher::Action::Send(0, Frame::Copy(order)) => copied.push(order.epoch),
+                launcher::Action::Send(0, frame) => assert!(frame.encode().is_ok()),
+                launcher::Action::Send(node, frame) => {
+                    assert!(frame.encode().is_ok());
+                    let answer = answer(node, frame);
+                    follow.extend(answer.map(|frame| launcher::Event::Frame { node, frame }));
+                }
+                launcher::Action::Report(report) => follow.extend(reported(report, logs)),
+                launcher::Action::Close(node) => {
+                    assert_eq!(node, 0, "an agent that keeps to the rules is cut off");
+                }
+                launcher::Action::StartAgent(_) => {}
+            }
+        }
+        events = follow;
+        now += Duration::from_millis(1);
+        if events.is_empty() {
+            let Some(frame) = frames.next() else { return };
+            let all = match frame {
+                Some(frame) => vec![frame],
+                // What it was to copy is there, and it is lost.
+                None => {
+                    let all = copied.drain(..).map(|epoch| Frame::Copied { epoch });
+                    all.chain([Frame::Goodbye { refused: [0; 5] }]).collect()
+                }
+            };
+            let of_bytes = |frame| launcher::Event::Frame { node: 0, frame };
+            events.extend(all.into_iter().map(of_bytes));
+        }
+    }
+}
+
+/// A job that is not logged, or pessimistic without sets or with some, or causal.
+fn config(kind: usize) -> launcher::Config {
+    let logging = (kind > 0).then(|| Logging {
+        protocol: match kind {
+            3 => LoggingProtocol::Causal,
+            _ => LoggingProtocol::Pessimistic,
+        },
         events: EventKind::All,
-        durability: Durability::Process,
+        durability: Durability::Copies(3),
         memory: 0,
         sets: (0..RANKS as u32).collect(),
     });
-    let config = launcher::Config {
+    launcher::Config {
         logging,
-        hosts: "a:2,b:2,c".parse().expect("hosts"),
+        hosts: "a:2,b,c".parse().expect("hosts"),
         reliable: None,
         care: RankCare::default(),
         ranks: RANKS,
         oversubscribe: false,
-        sets: None,
+        sets: (kind == 2).then(|| vec![0, 0, 1, 2]),
         programs: vec![Program { arguments: vec![b"a".to_vec()], ..Program::default() }],
         apps: vec![0; RANKS],
         job: "job".into(),
@@ -111,43 +160,41 @@ fn to_launcher(frames: Vec<Frame>) {
         network: String::new(),
         terms: Terms::default(),
         start_timeout: Duration::from_secs(30),
+        link_timeout: Duration::from_secs(60),
         output_window: 65_536,
-    };
-    let mut launcher = Launcher::new(config).expect("enough slots");
-    let mut good = vec![Frame::Hello(Hello::default())];
-    let mut now = Duration::ZERO;
-    let mut events = vec![launcher::Event::Begin];
-    let mut frames = frames.into_iter();
-    loop {
-        events.extend(good.drain(..).map(|frame| launcher::Event::Frame { node: 1, frame }));
-        for action in launcher.handle(now, std::mem::take(&mut events)) {
-            match action {
-                launcher::Action::Send(1, Frame::Roster(update)) => {
-                    good.push(Frame::RosterAck { epoch: update.epoch });
-                }
-                launcher::Action::Send(1, Frame::Recover { life, copy: _ }) => {
-                    good.push(Frame::Recovered { life, left: LeftBehind::default() });
-                }
-                launcher::Action::Send(_, frame) => assert!(frame.encode().is_ok()),
-                launcher::Action::Report(launcher::Report::Ended { life, .. }) if logs => {
-                    events.push(launcher::Event::Recover(vec![life.rank]));
-                }
-                launcher::Action::Report(
-                    launcher::Report::Ended { life, .. } | launcher::Report::Recovered { life, .. },
-                ) => {
-                    events.push(launcher::Event::Restart { ranks: vec![life.rank], generation: 1 });
-                }
-                launcher::Action::Close(node) => {
-                    assert_ne!(node, 1, "an agent that keeps to the rules is cut off");
-                }
-                _ => {}
-            }
+    }
+}
+
+/// What an agent says that keeps to the rules. Of some orders it does not have what they were to bring.
+fn answer(node: NodeId, frame: Frame) -> Option<Frame> {
+    let lacks = |life, epoch| Frame::Brought { life, epoch, why: "it is gone".into() };
+    Some(match frame {
+        Frame::Roster(update) => Frame::RosterAck { epoch: update.epoch },
+        Frame::Logging(_) => Frame::Store { address: format!("n{node}:1") },
+        Frame::Copy(order) => Frame::Copied { epoch: order.epoch },
+        Frame::AskHeld { number } => Frame::Held { number, more: false, determinants: Vec::new() },
+        Frame::Recover { life, copy } if copy % 5 == 4 => lacks(life, copy),
+        Frame::Recover { life, .. } => Frame::Recovered { life, left: LeftBehind::default() },
+        Frame::Bring { life, order } => match order.epoch % 4 {
+            0 => lacks(life, order.copy),
+            1 => lacks(life, order.epoch),
+            _ => Frame::Brought { life, epoch: order.epoch, why: String::new() },
+        },
+        _ => return None,
+    })
+}
+
+/// What follows from a report: ranks that have ended are started again.
+fn reported(report: launcher::Report, logs: bool) -> Option<launcher::Event> {
+    let restart = |ranks| launcher::Event::Restart { ranks, generation: 1 };
+    let again = |ranks| if logs { launcher::Event::Recover(ranks) } else { restart(ranks) };
+    match report {
+        launcher::Report::Ended { life, .. } => Some(again(vec![life.rank])),
+        launcher::Report::Recovered { life, .. } => Some(restart(vec![life.rank])),
+        launcher::Report::NodeEnded { lost, .. } if !lost.is_empty() => {
+            Some(again(lost.iter().map(|life| life.rank).collect()))
         }
-        now += Duration::from_millis(1);
-        if events.is_empty() && good.is_empty() {
-            let Some(frame) = frames.next() else { return };
-            events.push(launcher::Event::Frame { node: 0, frame });
-        }
+        _ => None,
     }
 }
 

@@ -77,10 +77,11 @@ fuzz_target!(|input: Input| {
     let _ = open(&file).and_then(|checkpoints| checkpoints.summary());
 
     let places = memory();
-    places.write_all_at(b"TAFFPLAC\x01\0\0\0\0\0\0\0", 0).expect("there is room");
+    places.write_all_at(b"TAFFPLAC\x02\0\0\0\0\0\0\0", 0).expect("there is room");
     places.write_all_at(&input.places, 16).expect("there is room");
     if let Ok(left) = Left::read(&places) {
         (0..100).for_each(|number| _ = left.place(number));
+        assert!(left.numbers().iter().all(|number| left.place(*number).is_some()));
     }
 });
 

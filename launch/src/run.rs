@@ -25,7 +25,7 @@ pub(crate) mod outlets;
 mod output;
 pub(crate) mod own_program;
 mod pmix;
-mod rank_files;
+pub(crate) mod rank_files;
 mod rank_messages;
 mod ranks;
 mod recovery;
@@ -61,9 +61,9 @@ use taffrail::environment;
 /// How to start a job.
 #[derive(clap::Args)]
 pub struct Args {
-    /// How many ranks to start; -np and --np are the same
+    /// How many ranks to start; -np and --np are the same [default: as many as the hosts have slots]
     #[arg(short = 'n', long = "ranks", alias = "np", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=apps::RANKS_MAX))]
-    ranks: u32,
+    wanted: Option<u32>,
     /// Give each rank a CPU of its own, from the first on, round robin, or none [default: core, if there are several
     /// ranks and a CPU for each that no other `taffrail` job has bound a rank to; else none]
     #[arg(long, value_enum)]
@@ -101,7 +101,7 @@ impl Args {
     /// `ranks` ranks of a program, looked up in `PATH`; no labels, no time limit, no logging.
     pub fn new(ranks: u32, bind: Bind, program: OsString, args: Vec<OsString>) -> Self {
         Args {
-            ranks,
+            wanted: Some(ranks),
             bind: Some(bind),
             label: false,
             timeout: None,
@@ -140,16 +140,20 @@ impl Args {
     /// is only one, whatever its arguments are.
     ///
     /// # Errors
-    /// When what separates programs has none behind it, or there is no allocation that was asked for.
+    /// When what separates programs has none behind it, there is no allocation that was asked for, or nothing says how many
+    /// ranks there are.
     pub(crate) fn split(mut self) -> Result<Self, Failure> {
         if self.apps.is_empty() {
+            self.nodes.take_allocation()?;
+            let ranks = match self.wanted {
+                Some(ranks) => ranks,
+                None => self.nodes.slots()?,
+            };
             let mut before = std::env::args_os().rev().skip(self.command.len());
             self.apps = match before.next().is_some_and(|word| word == "--") {
-                true => vec![App::new(self.ranks, self.command.clone())],
-                false => apps::split(self.ranks, &self.command)?,
+                true => vec![App::new(ranks, self.command.clone())],
+                false => apps::split(ranks, &self.command)?,
             };
-            self.ranks = self.apps.iter().map(|app| app.ranks).sum();
-            self.nodes.take_allocation()?;
         }
         Ok(self)
     }
@@ -158,8 +162,15 @@ impl Args {
         self.verbosity
     }
 
+    /// How many ranks there are, of all programs, once the command line has been split.
     pub(crate) fn ranks(&self) -> u32 {
-        self.ranks
+        self.apps.iter().map(|app| app.ranks).sum()
+    }
+
+    /// How many ranks of the first program were asked for.
+    #[cfg(test)]
+    pub(crate) fn wanted(&self) -> Option<u32> {
+        self.wanted
     }
 
     /// The programs, in the order of their ranks.
@@ -180,7 +191,7 @@ impl Args {
 
     /// Of each rank, which of the programs it runs.
     fn app_numbers(&self) -> Vec<usize> {
-        (0..self.ranks as usize).map(|rank| self.app_of(rank).0).collect()
+        (0..self.ranks() as usize).map(|rank| self.app_of(rank).0).collect()
     }
 
     /// Whether a program is linked with an MPI, as far as its file shows.
@@ -193,8 +204,9 @@ impl Args {
         self.failures.log()
     }
 
-    /// Gives programs what they need of their MPI, or says that they do not get it.
-    fn meet_needs(&mut self) {
+    /// Gives programs what they need of their MPI, or says that they do not get it. `sets_apart`: some may be started again, and
+    /// others not.
+    fn meet_needs(&mut self, sets_apart: bool) {
         const ONE_INIT: &str = "MPIR_CVAR_FINALIZE_ATEXIT";
         let needs = self.apps.iter().map(crate::mpi::needs);
         let needs = needs.fold(Needs::default(), Needs::or);
@@ -204,6 +216,12 @@ impl Args {
                 "the program makes windows in shared memory (MPI_Win_allocate_shared): each is of one rank, since \
                  under {why} each rank is alone on its node for its MPI"
             ));
+        }
+        if needs.windows && self.pmix && sets_apart {
+            say(
+                "the program makes windows (MPI_Win_create or MPI_Win_allocate), which end with MPI_ERR_WIN: Open MPI has none where \
+                 messages are logged between several sets; use one set (--sets job, on one node), no --logging, or MPICH",
+            );
         }
         let has_one_endpoint = self.failures.log() || self.nodes.is_over_nodes();
         if needs.sessions && has_one_endpoint && std::env::var_os(ONE_INIT).is_none() {
@@ -285,26 +303,26 @@ fn start(args: Args) -> Result<u8, Failure> {
     if args.pmix {
         taffrail_pmix::check()
             .map_err(|e| Failure::new(format!("Open MPI starts through PMIx: {e}")))?;
-        args.environment.extend(pmix::settings(args.ranks));
+        args.environment.extend(pmix::settings(args.ranks()));
     }
     // Agents do it for their own ranks.
     if args.failures.log() && !args.nodes.is_over_nodes() {
         addresses::settle();
     }
+    // The ranks of each node are a set, or several.
+    let apart = args.failures.has_sets_apart() || args.logs() && args.nodes.names_several()?;
     // With PMIx every rank is on a node of its own, so that nothing else is quick.
     if args.failures.log() || args.pmix {
         if args.pmix || args.has_mpi() {
             crate::mpi::not_used(None).iter().for_each(|line| log::note(line));
         }
-        // The ranks of each node are a set, or several.
-        let apart = args.failures.has_sets_apart() || args.logs() && args.nodes.names_several()?;
         match crate::mpi::through_provider(apart) {
             Ok(variables) => args.environment.extend(variables),
             Err(why) => args.say_without_provider(&why),
         }
     }
     if args.failures.log() || args.pmix || args.nodes.is_over_nodes() {
-        args.meet_needs();
+        args.meet_needs(apart);
     }
     for (name, value) in &args.environment {
         tracing::debug!("ranks are given {name}={}", value.to_string_lossy());

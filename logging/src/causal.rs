@@ -17,8 +17,10 @@
 //! that nothing was lost on the way can be checked.
 
 mod determinant;
+mod held_store;
 
 pub use determinant::{CausalError, DETERMINANT, Determinant};
+pub use held_store::{HeldStore, NoRoom};
 
 use crate::{LoggedEvent, Rank, mutant};
 use std::collections::{BTreeMap, VecDeque};
@@ -214,11 +216,27 @@ impl Causal {
     /// All that is held and not known to be stable, in the order in which it was learnt; of its own events those up to
     /// `written`. What a rank has not written yet, since there is no room for it, nobody depends on.
     pub fn all_held(&self, written: u64) -> Vec<u8> {
+        self.encoded(0, |rank, clock| rank != self.me || clock <= written)
+    }
+
+    /// How many determinants were learnt, its own and those that are stable by now among them.
+    pub fn learnt(&self) -> u64 {
+        self.next
+    }
+
+    /// Those of other ranks that are held and not known to be stable, but for the first `before` that were
+    /// [learnt](Self::learnt).
+    pub fn held_of_others(&self, before: u64) -> Vec<u8> {
+        self.encoded(before, |rank, _| rank != self.me)
+    }
+
+    fn encoded(&self, before: u64, which: impl Fn(Rank, u64) -> bool) -> Vec<u8> {
+        let from = self.held.partition_point(|held| held.number < before);
         let mut bytes = Vec::new();
-        for Unstable { determinant, .. } in &self.held {
+        for Unstable { determinant, .. } in self.held.range(from..) {
             let Determinant { rank, clock, .. } = *determinant;
             let stable = self.known[rank as usize].stable;
-            if clock > stable && (rank != self.me || clock <= written) {
+            if clock > stable && which(rank, clock) {
                 bytes.extend_from_slice(&determinant.encode(open(clock, stable, self.most_open)));
             }
         }

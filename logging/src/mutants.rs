@@ -66,6 +66,12 @@ mutants! {
     DiskOvertaken = "disk-overtaken",
     /// A segment of the log is reused while it is being written to the spill store (*kept-buffers*).
     SegmentReusedInWrite = "segment-reused-in-write",
+    /// Of a message that leaves before it is logged, the length in front does not count as sent.
+    SentMiscounted = "sent-miscounted",
+    /// The rest of a message that has left in part before it was logged begins with its first byte.
+    RestBegunAgain = "rest-begun-again",
+    /// A message that leaves before it is logged is written without making room for it.
+    WrittenWithoutRoom = "written-without-room",
     /// A frame that the fabric has accepted is sent a second time.
     FrameSentTwice = "frame-sent-twice",
 
@@ -106,6 +112,18 @@ mutants! {
     ReplayedNotCounted = "replayed-not-counted",
     /// Messages of which a part is here are not reported as missing.
     MissingUnreported = "missing-unreported",
+    /// A rank says that its program is over before what it has sent has left.
+    FinalizingEarly = "finalizing-early",
+    /// What the roster says of a program that is over is believed of a peer whose messages may be on their way.
+    FinalizingBelievedOfLinked = "finalizing-believed-of-linked",
+    /// The same by a rank that was restarted, and has not connected with that peer yet.
+    FinalizingBelievedByRestarted = "finalizing-believed-by-restarted",
+    /// It is not believed of a peer of the same set, which was restarted together with this rank.
+    FinalizingOfSetNotBelieved = "finalizing-of-set-not-believed",
+    /// FINALIZE does not go to a peer that has connected since the program was over.
+    LateCallerNotAnswered = "late-caller-not-answered",
+    /// The first piece of a message of the restart exchange is taken for all of it.
+    PieceTakenForAll = "piece-taken-for-all",
     /// A message that comes again is put behind the part of it that was here.
     RefillAppended = "refill-appended",
     /// A message that waits for its body when its sender dies is not known to be incomplete.
@@ -178,6 +196,8 @@ mutants! {
     OldVerdictBelieved = "old-verdict-believed",
     /// What comes over the link with a process that is dead is taken in (*old-incarnations-die*).
     DeadStillHeard = "dead-still-heard",
+    /// The fabric does not learn that a peer has finished, whose lost link it makes anew (*one-verdict*).
+    FinishedUnknown = "finished-unknown",
     /// A receive ends although a get over a former link still writes its memory.
     EndsWhileWritten = "ends-while-written",
     /// Fragments that a link had taken which has ended count as those that its next link takes.
@@ -250,6 +270,10 @@ mutants! {
     LostForgotten = "lost-forgotten",
     /// A rank that starts again takes its own events from survivors, and not those of others.
     OnlyOwnAdopted = "only-own-adopted",
+    /// Determinants of others are not noted in the held table (*determinant-before-effect*).
+    HeldNotNoted = "held-not-noted",
+    /// Messages of the dead are taken in though the roster says that they are (*closed-door*).
+    DoorOpen = "door-open",
 
     // Checkpoints.
     /// When a peer has a checkpoint, all that was logged for it is dropped.
@@ -260,6 +284,8 @@ mutants! {
     PageDroppedEarly = "page-dropped-early",
     /// A checkpoint is announced before it is stored (*commit-then-announce*).
     AnnouncedBeforeCommit = "announced-before-commit",
+    /// A checkpoint is announced when it is committed, and not when it is on another node.
+    AnnouncedBeforeElsewhere = "announced-before-elsewhere",
     /// A checkpoint covers messages that nobody had received.
     UnreceivedIsCovered = "unreceived-is-covered",
     /// Probes of a rank that resumes from a checkpoint are answered before all is here that was here then.
@@ -351,42 +377,4 @@ pub fn selected() -> Option<Mutant> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_those_of_the_variants_and_are_read() {
-        for &mutant in Mutant::ALL {
-            let mut name = String::new();
-            for (at, letter) in format!("{mutant:?}").char_indices() {
-                if letter.is_uppercase() && at > 0 {
-                    name.push('-');
-                }
-                name.extend(letter.to_lowercase());
-            }
-            assert_eq!(mutant.name(), name);
-            assert_eq!(name.parse(), Ok(mutant));
-        }
-        let unknown = "gate".parse::<Mutant>().unwrap_err();
-        assert_eq!(unknown.to_string(), "there is no mutant \"gate\"");
-    }
-
-    #[cfg(not(mutants))]
-    #[test]
-    fn a_product_has_none() {
-        assert!(!mutant!(GateIgnored));
-        assert_eq!(select(Some(Mutant::GateIgnored)), Err(NoMutants));
-        assert_eq!((select(None), selected()), (Ok(()), None));
-    }
-
-    #[cfg(mutants)]
-    #[test]
-    fn one_is_selected_in_one_thread() {
-        assert_eq!(selected(), None);
-        assert_eq!(select(Some(Mutant::GateIgnored)), Ok(()));
-        assert!(mutant!(GateIgnored) && !mutant!(AckUngated));
-        std::thread::spawn(|| assert_eq!(selected(), None)).join().unwrap();
-        assert_eq!(select(None), Ok(()));
-        assert!(!mutant!(GateIgnored));
-    }
-}
+mod tests;

@@ -3,8 +3,8 @@
 //! The restarted rank sends every other what it has of it (RESTART1), and each answers with what it
 //! has of the restarted one (RESTART2). Either is enough to know what to send again. Where both have
 //! restarted, both send and both answer, which does no harm. What a committed checkpoint has of a rank is
-//! sent in the same form (COMMITTED): it will not be asked for again. The bytes are shown in
-//! `docs/logging.md`, section 4.
+//! sent in the same form (COMMITTED): it will not be asked for again. What is too long for one message of the fabric comes in
+//! [pieces](Restart::pieces). The bytes are shown in `docs/logging.md`, section 4.
 
 /// What a rank has of one sender: everything before the expected number of each context, but for what
 /// is missing.
@@ -36,6 +36,10 @@ pub struct Restart {
     pub incarnation: u32,
     /// What that rank has of the one it is sent to.
     pub received: Received,
+    /// The rest of which this is: it has begun in an earlier message.
+    pub continues: bool,
+    /// A message with more of it follows.
+    pub more: bool,
 }
 
 /// What is wrong with the bytes of one.
@@ -55,12 +59,79 @@ pub enum RestartError {
         /// What it says.
         got: u8,
     },
+    /// A piece that does not continue what has come before it.
+    #[error("a piece of a restart message of phase {got:?} came behind {expected:?}")]
+    Piece {
+        /// What had begun, if anything had.
+        expected: Option<RestartPhase>,
+        /// Of which this is a piece.
+        got: RestartPhase,
+    },
 }
 
 const HEAD: usize = 16;
 const ENTRY: usize = 6;
+const MORE: u32 = 1 << 8;
+const CONTINUES: u32 = 1 << 9;
 
 impl Restart {
+    /// A whole one.
+    pub const fn new(phase: RestartPhase, incarnation: u32, received: Received) -> Restart {
+        Restart { phase, incarnation, received, continues: false, more: false }
+    }
+
+    /// The same in pieces that are `most` bytes long, or as long as one entry takes.
+    pub fn pieces(&self, most: usize) -> impl Iterator<Item = Restart> {
+        let entries = (most.saturating_sub(HEAD) / ENTRY).max(1);
+        let Received { channels, missing } = &self.received;
+        let all = channels.len() + missing.len();
+        (0..all.div_ceil(entries).max(1)).map(move |piece| {
+            let (begin, end) = (piece * entries, all.min((piece + 1) * entries));
+            let part = |of: &[(u16, u32)], before: usize| {
+                let at = |entry: usize| entry.saturating_sub(before).min(of.len());
+                of[at(begin)..at(end)].to_vec()
+            };
+            let received =
+                Received { channels: part(channels, 0), missing: part(missing, channels.len()) };
+            let (continues, more) = (piece > 0, end < all);
+            Restart {
+                received,
+                continues,
+                more,
+                ..Restart::new(self.phase, self.incarnation, Received::default())
+            }
+        })
+    }
+
+    /// Takes the next piece in. Returns the whole when this was the last one of it; until then `begun` holds what is here.
+    ///
+    /// # Errors
+    /// [`RestartError::Piece`] when it is no piece of what has begun.
+    pub fn join(
+        begun: &mut Option<Restart>,
+        piece: Restart,
+    ) -> Result<Option<Restart>, RestartError> {
+        let expected = begun.as_ref().map(|begun| begun.phase);
+        let (got, more) = (piece.phase, piece.more);
+        let whole = match begun.take() {
+            None if !piece.continues => piece,
+            Some(mut begun)
+                if piece.continues
+                    && (begun.phase, begun.incarnation) == (got, piece.incarnation) =>
+            {
+                begun.received.channels.extend(piece.received.channels);
+                begun.received.missing.extend(piece.received.missing);
+                Restart { more, ..begun }
+            }
+            _ => return Err(RestartError::Piece { expected, got }),
+        };
+        if more {
+            *begun = Some(whole);
+            return Ok(None);
+        }
+        Ok(Some(whole))
+    }
+
     /// The bytes of this message.
     pub fn encode(&self) -> Vec<u8> {
         let Received { channels, missing } = &self.received;
@@ -70,7 +141,8 @@ impl Restart {
             RestartPhase::Second => 2,
             RestartPhase::Committed => 3,
         };
-        for word in [phase, self.incarnation, channels.len() as u32, missing.len() as u32] {
+        let flags = if self.more { MORE } else { 0 } | if self.continues { CONTINUES } else { 0 };
+        for word in [phase | flags, self.incarnation, channels.len() as u32, missing.len() as u32] {
             bytes.extend_from_slice(&word.to_le_bytes());
         }
         for (context, seq) in channels.iter().chain(missing) {
@@ -88,7 +160,8 @@ impl Restart {
         let short = RestartError::Length { expected: HEAD, got: bytes.len() };
         let (head, entries) = bytes.split_at_checked(HEAD).ok_or(short)?;
         let word = |k: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| head[4 * k + i]));
-        let phase = match word(0) {
+        let (continues, more) = (word(0) & CONTINUES != 0, word(0) & MORE != 0);
+        let phase = match word(0) & !(CONTINUES | MORE) {
             1 => RestartPhase::First,
             2 => RestartPhase::Second,
             3 => RestartPhase::Committed,
@@ -104,7 +177,8 @@ impl Restart {
         });
         let channels = entries.by_ref().take(channels).collect();
         let missing = entries.collect();
-        Ok(Restart { phase, incarnation: word(1), received: Received { channels, missing } })
+        let received = Received { channels, missing };
+        Ok(Restart { phase, incarnation: word(1), received, continues, more })
     }
 }
 
@@ -113,13 +187,55 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn any_restart() -> impl Strategy<Value = Restart> {
+        let phases = [RestartPhase::First, RestartPhase::Second, RestartPhase::Committed];
+        let lists = any::<[Vec<(u16, u32)>; 2]>();
+        (prop::sample::select(phases.to_vec()), any::<u32>(), lists).prop_map(
+            |(phase, incarnation, [channels, missing])| {
+                Restart::new(phase, incarnation, Received { channels, missing })
+            },
+        )
+    }
+
+    #[test]
+    fn a_piece_of_something_else_is_refused() {
+        let received = Received { channels: vec![(1, 2), (3, 4), (5, 6)], missing: Vec::new() };
+        let pieces = |phase| -> [Restart; 3] {
+            let whole = Restart::new(phase, 7, received.clone());
+            whole.pieces(HEAD + ENTRY).collect::<Vec<_>>().try_into().unwrap()
+        };
+        let [first, second, _] = pieces(RestartPhase::Second);
+        let [begins, other, last] = pieces(RestartPhase::Committed);
+        let got = RestartPhase::Committed;
+        for wrong in [other, begins, Restart { incarnation: 8, ..second.clone() }] {
+            let mut begun = None;
+            assert_eq!(Restart::join(&mut begun, first.clone()), Ok(None));
+            let refused = Restart::join(&mut begun, wrong.clone());
+            let expected = Some(RestartPhase::Second);
+            assert_eq!(refused, Err(RestartError::Piece { expected, got: wrong.phase }));
+        }
+        let refused = Restart::join(&mut None, last);
+        assert_eq!(refused, Err(RestartError::Piece { expected: None, got }));
+    }
+
     proptest! {
         #[test]
-        fn what_was_written_is_read(
-            phase in prop::sample::select(vec![RestartPhase::First, RestartPhase::Second, RestartPhase::Committed]), incarnation: u32, channels: Vec<(u16, u32)>, missing: Vec<(u16, u32)>,
-        ) {
-            let restart = Restart { phase, incarnation, received: Received { channels, missing } };
+        fn what_was_written_is_read(restart in any_restart(), continues: bool, more: bool) {
+            let restart = Restart { continues, more, ..restart };
             prop_assert_eq!(Restart::decode(&restart.encode()), Ok(restart));
+        }
+
+        #[test]
+        fn pieces_are_short_and_make_the_whole(restart in any_restart(), most in 0_usize..200) {
+            let mut begun = None;
+            let pieces: Vec<Restart> = restart.pieces(most).collect();
+            for (k, piece) in pieces.iter().enumerate() {
+                prop_assert!(piece.encode().len() <= most.max(HEAD + ENTRY));
+                let read = Restart::decode(&piece.encode()).unwrap();
+                let whole = Restart::join(&mut begun, read).unwrap();
+                prop_assert_eq!(whole.as_ref(), (k + 1 == pieces.len()).then_some(&restart));
+            }
+            prop_assert_eq!(begun, None);
         }
 
         #[test]
@@ -132,7 +248,7 @@ mod tests {
         #[test]
         fn no_length_but_the_right_one_is_believed(channels: Vec<(u16, u32)>, cut: prop::sample::Index) {
             let received = Received { channels, missing: vec![(1, 2)] };
-            let bytes = Restart { phase: RestartPhase::First, incarnation: 0, received }.encode();
+            let bytes = Restart::new(RestartPhase::First, 0, received).encode();
             let less = &bytes[..cut.index(bytes.len())];
             prop_assert!(Restart::decode(less).is_err());
             let more = [&bytes[..], &[0]].concat();

@@ -13,7 +13,7 @@ pub const BUILD: &str = if cfg!(debug_assertions) { "debug" } else { "release" }
 
 /// What a measurement moves in a release build is divided by this: figures of a build for debugging say nothing, and whoever
 /// runs it, tests above all, wants to see only that it measures.
-pub const DIVISOR: usize = if cfg!(debug_assertions) { 10 } else { 1 };
+pub const DIVISOR: usize = if cfg!(debug_assertions) { 20 } else { 1 };
 
 /// Says that figures of this build are no figures of Taffrail, if it is one for debugging.
 pub fn warn_of_debug_build() {

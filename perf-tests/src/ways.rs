@@ -13,3 +13,10 @@ pub const RESERVED: &[&str] =
 /// The same, and each reception is an event.
 pub const EVERY_RECEPTION: &[&str] =
     &["--logging", "pessimistic", "--sets", "rank", "--log-memory", "512M", "--events", "all"];
+
+/// The same with causal logging: messages carry the events that are not stable.
+pub const CAUSAL: &[&str] =
+    &["--logging", "causal", "--sets", "rank", "--log-memory", "512M", "--events", "all"];
+
+/// An event is stable when another node has a copy.
+pub const COPIED: &[&str] = &["--durability", "node", "--copies", "2"];

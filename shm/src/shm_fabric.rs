@@ -131,6 +131,22 @@ pub(crate) struct Parts {
     pub(crate) cookie: Box<u64>,
 }
 
+/// What a fabric can do whose long messages move fastest in pieces of this length.
+fn limits(piece: usize) -> Limits {
+    let piece = piece.clamp(4096, SEGMENT);
+    Limits {
+        fabric: "shm",
+        max_message: SEGMENT,
+        inline: INLINE,
+        fragment: piece,
+        rndv_fragment: 2 * piece,
+        maps: true,
+        // What the kernel reads and writes for a peer, it does not ask us about.
+        guards: false,
+        copies_sends: false,
+    }
+}
+
 impl ShmFabric {
     pub(crate) fn new(parts: Parts) -> Self {
         let Parts {
@@ -171,15 +187,7 @@ impl ShmFabric {
             dirty_words: if is_open { me.index() / 64 + 1 } else { layout.dirty_words() },
             outbox,
             regions: Regions::default(),
-            limits: Limits {
-                fabric: "shm",
-                max_message: SEGMENT,
-                inline: INLINE,
-                fragment: costs.piece.clamp(4096, SEGMENT),
-                maps: true,
-                // What the kernel reads and writes for a peer, it does not ask us about.
-                guards: false,
-            },
+            limits: limits(costs.piece),
             costs,
             watch,
             events: Vec::new(),

@@ -52,6 +52,8 @@ pub struct Case {
     pub causal: bool,
     /// How many checkpoints ranks may take that are a set by themselves.
     pub checkpoints: u32,
+    /// Checkpoints are copied to another node, and nodes of ranks are lost.
+    pub copied: bool,
     /// What fails, at which step, and its number.
     pub faults: Vec<(usize, usize, Fault)>,
     /// Whether a roster has the state of the ranks, with its own delays. Otherwise the links have.
@@ -106,6 +108,9 @@ impl Case {
         if seed & 4 != 0 {
             habits.page_runs = 2 + (seed >> 3) as usize % 3;
         }
+        if seed & 48 == 48 {
+            habits.fragment = 40;
+        }
         if causal && durability == Durability::Disk {
             // A survivor with a full ring receives nothing, not even the death of a rank (`docs/logging.md`, section 13).
             habits.ring = 1 << 20;
@@ -129,6 +134,7 @@ impl Case {
             deaths: plan.deaths,
             causal,
             checkpoints,
+            copied: checkpoints > 0 && seed & 8 != 0,
             faults,
             roster: seed & 2 != 0,
             broken,
@@ -150,6 +156,7 @@ impl Case {
             logged: false,
             causal: false,
             checkpoints: 0,
+            copied: false,
             sets: vec![(0..ranks).collect()],
             faults: self.faults.into_iter().map(cut).collect(),
             ..self

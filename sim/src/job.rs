@@ -7,6 +7,7 @@
 //! memory overwritten before it was read.
 
 pub mod check;
+mod elsewhere;
 mod faults;
 mod frames;
 mod host;
@@ -26,6 +27,8 @@ use oracle::Oracle;
 pub use paths::{Path, Paths};
 use process::Process;
 use std::cell::{Cell, RefCell};
+use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use steps::Step;
@@ -118,7 +121,12 @@ fn run_over<const S: bool, const L: bool>(
     done: &mut Vec<Step>,
 ) -> Run {
     let mut job = Job::<S, L>::new(case, traced);
-    let ended = job.run(steps, done);
+    // A panic of what is simulated is a finding like others, and has a trace like others.
+    let ended = catch_unwind(AssertUnwindSafe(|| job.run(steps, done))).unwrap_or_else(|panic| {
+        let said = panic.downcast_ref::<String>().cloned();
+        let said = said.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        Err(Violation { invariant: "no panic", text: said.unwrap_or_default() })
+    });
     (ended, job.net.trace())
 }
 
@@ -144,6 +152,8 @@ struct Job<'a, const S: bool, const L: bool> {
     /// What survivors hold of the events of others, where these are lost; none of a rank that was not asked since the
     /// last has died.
     answers: Vec<Option<Vec<u8>>>,
+    /// Of each rank, the memory with the determinants of others that it holds, where rings can be lost.
+    held_tables: Vec<Option<OwnedFd>>,
     /// The payload log of the process that has taken the last checkpoint of each rank, if it has ended.
     left: Vec<LeftLog>,
     faults: usize,
@@ -164,6 +174,7 @@ impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
             capacity: case.habits.capacity,
             in_place: random.bool(),
             names_death: true,
+            accepts_in_polls: case.loses_rings(),
             later_from: [None, Some(33), Some(1)][random.usize(0..3)],
             reach: [Some(Reach::Mapped), Some(Reach::Device), Some(Reach::Kernel), None]
                 [random.usize(0..4)],
@@ -176,6 +187,8 @@ impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
             logger: Logger::new(case),
             rings: vec![Vec::new(); count],
             vault: vec![None; count],
+            elsewhere: vec![elsewhere::Elsewhere::default(); count],
+            copies: case.copied,
             marks: vec![process::Mark::default(); count],
             oracle: Oracle::new(case),
         }));
@@ -194,6 +207,7 @@ impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
             incarnations: vec![0; count],
             set_of,
             answers: vec![None; count],
+            held_tables: (0..count).map(|_| None).collect(),
             left: vec![LeftLog::default(); count],
             faults: 0,
             restarts: 0,

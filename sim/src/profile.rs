@@ -208,6 +208,8 @@ pub struct Habits {
     pub(crate) eager_max: usize,
     /// Bytes that travel in the descriptor.
     pub(crate) inline: usize,
+    /// Bytes of a fragment, and of a piece of the restart exchange.
+    pub(crate) fragment: usize,
     /// Segments of the payload log in memory.
     pub(crate) segments: usize,
     /// Runs of a page of the table of what was sent.
@@ -247,6 +249,7 @@ impl Habits {
             unexpected_max,
             eager_max,
             inline,
+            fragment: 64,
             segments,
             page_runs,
             capacity,

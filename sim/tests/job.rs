@@ -57,3 +57,12 @@ fn a_run_is_a_function_of_its_seed() {
         assert_eq!(runs[0], runs[1], "seed {seed}");
     }
 }
+
+/// A rank reads memory of a rank that was killed a moment before: to its program that is the failure of a peer, not memory that was
+/// never there.
+#[test]
+fn memory_is_gone_with_a_killed_rank() {
+    if let Err(failure) = check(1_795_834_569_380, &Less::default(), Wrong::default()) {
+        panic!("{}", failure.shrink());
+    }
+}

@@ -24,13 +24,15 @@ fn profile(mutant: Mutant) -> Option<Profile> {
         | Mutant::DrainedAcrossCheckpoint
         | Mutant::ProbesBeforeAllIsHere
         | Mutant::SerialNotRestored
-        | Mutant::SendNotBegunAgain
         | Mutant::PagesNotInCheckpoint => Some(Profile::Checkpoints),
         Mutant::CompletionNotLogged | Mutant::FinalizeNakUngated | Mutant::RtsUngated => {
             Some(Profile::Calls)
         }
         Mutant::LoanReturnUngated => Some(Profile::Loans),
-        Mutant::DeterminantsDroppedEarly | Mutant::OnlyOwnAdopted => Some(Profile::Survivors),
+        Mutant::DeterminantsDroppedEarly
+        | Mutant::OnlyOwnAdopted
+        | Mutant::HeldNotNoted
+        | Mutant::DoorOpen => Some(Profile::Survivors),
         Mutant::LostForgotten => Some(Profile::CausalLinks),
         Mutant::LostLinkNotSettled => Some(Profile::Links),
         Mutant::EventPassed => Some(Profile::Rings),
@@ -71,6 +73,7 @@ const NOT_FOUND: &[Mutant] = &[
     Mutant::GarbageSurvived,
     Mutant::DroppedNotMissed,
     Mutant::LinkTakenForVerdict,
+    Mutant::FinishedUnknown,
     Mutant::LoanTakenBackEarly,
     Mutant::MissingCollected,
     Mutant::NoCallsBeforeAllIsHere,
@@ -78,6 +81,9 @@ const NOT_FOUND: &[Mutant] = &[
     Mutant::OldIncarnationMet,
     Mutant::CommittedNotRepeated,
     Mutant::LeaseNotReturned,
+    Mutant::SendNotBegunAgain,
+    Mutant::FinalizingEarly,
+    Mutant::LateCallerNotAnswered,
 ];
 
 /// Says which of them are not found, by a thread for each processor.

@@ -38,7 +38,11 @@ impl<F: Transport> Endpoint<F> {
         let me = fabric.me();
         settings.eager_max = settings.eager_max.min(EAGER_LIMIT);
         settings.unexpected_max.get_or_insert_with(|| node_memory::share(size as usize));
-        let sizes = sizes(&settings, fabric.limits(me));
+        let most = match policy {
+            Some(_) => fabric.segment_len(),
+            None => usize::MAX,
+        };
+        let sizes = sizes(&settings, fabric.limits(me), most);
         Endpoint {
             engine: Engine::new(fabric, policy, size, sizes, Clock::new(Instant::now)),
             handlers: HashMap::new(),
@@ -173,21 +177,22 @@ fn spin_among(ranks: usize) -> Spin {
     if ranks > processors() { Spin::learning() } else { Spin::fixed(20_000) }
 }
 
-/// Sizes and choices of an engine over a fabric with these limits.
-fn sizes(settings: &Settings, limits: &Limits) -> Sizes {
+/// Sizes and choices of an engine over a fabric with these limits, whose messages have pieces of `most` bytes at most: one of a
+/// logged message is in one segment of the log.
+fn sizes(settings: &Settings, limits: &Limits, most: usize) -> Sizes {
     // The first piece of a message travels with the length of the whole.
     let piece = settings.piece.unwrap_or(limits.fragment);
-    let longest = limits.max_message - 8;
+    let longest = limits.max_message.min(most) - 8;
     let piece = piece.clamp(SHORTEST_PIECE, longest);
     // A piece whose receiver waits for it is copied out as soon as it is there. Of those that it has
     // asked for there are many, and fewer are better.
     let is_given = settings.piece.is_some() || settings.tuning.is_some();
     Sizes {
         fragment: piece,
-        rndv_fragment: if is_given { piece } else { (2 * piece).min(longest) },
+        rndv_fragment: if is_given { piece } else { limits.rndv_fragment.min(longest) },
         by_peer: !is_given,
         // A log lies in memory and not in caches: fewer pieces save more than a receiver that begins earlier.
-        logged_fragment: if is_given { piece } else { limits.max_message },
+        logged_fragment: if is_given { piece } else { limits.max_message.min(most) },
         eager_max: settings.eager_max,
         way: settings.way,
         unexpected: settings.unexpected,

@@ -25,6 +25,8 @@ pub(crate) struct Setting {
     pub(crate) rings: Vec<(Rank, OwnedFd)>,
     /// The events of earlier incarnations.
     pub(crate) replay: Option<OwnedFd>,
+    /// In causal logging over nodes, memory for what this rank holds of others.
+    pub(crate) held: Option<OwnedFd>,
     /// Bytes of the payload log's memory that are there from the beginning: new memory is several times slower.
     pub(crate) reserve: usize,
     /// What outlives the processes of this rank, so that it can take checkpoints.
@@ -130,6 +132,7 @@ impl Setting {
         let replay =
             replay.map(|fd| open(fd as RawFd).map_err(|why| wrong("TAFFRAIL_REPLAY", &why)));
         let fd = |name: &'static str, fd: RawFd| open(fd).map_err(|why| wrong(name, &why));
+        let held = number("TAFFRAIL_HELD")?.map(|held| fd("TAFFRAIL_HELD", held as RawFd));
         let log_files = |name: &'static str| -> Result<Option<LogFiles>, Error> {
             let Some(text) = look(name) else { return Ok(None) };
             match numbers(&text, ',').as_deref() {
@@ -164,6 +167,7 @@ impl Setting {
             generations,
             rings,
             replay: replay.transpose()?,
+            held: held.transpose()?,
             reserve: wanted.unwrap_or(if incarnation == 0 { RESERVE } else { 0 }),
         })
     }
@@ -225,6 +229,7 @@ mod tests {
         assert!(again.replay.is_some() && again.config.incarnation == 3);
         assert!(!again.config.all_events);
         assert!(again.estate.is_none());
+        assert!(again.held.is_none() && read(&[("TAFFRAIL_HELD", "13")]).unwrap().held.is_some());
         assert!(read(&[("TAFFRAIL_REPLAY", "none")]).unwrap().replay.is_none());
         assert!(read(&[("TAFFRAIL_REPLAY", "0012")]).unwrap().replay.is_some());
         let files = [("TAFFRAIL_VAULT", "13"), ("TAFFRAIL_LOG_FILES", "14,15,16")];
@@ -247,6 +252,7 @@ mod tests {
             ("TAFFRAIL_LOG_MEMORY", "much"),
             ("TAFFRAIL_INCARNATION", "-1"),
             ("TAFFRAIL_VAULT", "x"),
+            ("TAFFRAIL_HELD", "9"),
             ("TAFFRAIL_LOG_FILES", "14,15"),
             ("TAFFRAIL_LOG_FILES", "14,15,9"),
         ] {

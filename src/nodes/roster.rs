@@ -33,6 +33,15 @@ impl Membership for Roster {
             self.known.read(&roster, verdict);
         }
     }
+
+    fn finalizing(&mut self) {
+        // An agent that is gone takes this rank along.
+        let _ = self.client.report_finalizing();
+    }
+
+    fn is_settled(&self) -> bool {
+        self.client.roster().is_ok_and(|roster| self.known.notice == Some(roster.notice()))
+    }
 }
 
 impl Known {
@@ -55,6 +64,7 @@ impl Known {
             match now.state {
                 RankState::Dead => verdict(peer, Life::Dead(incarnation)),
                 RankState::Finished => verdict(peer, Life::Finished),
+                RankState::Finalizing => verdict(peer, Life::Finalizing),
                 RankState::Absent | RankState::Live => {}
             }
         }
@@ -84,7 +94,7 @@ mod tests {
         let words: Vec<AtomicU64> = (0..words_of(3)).map(|_| AtomicU64::new(0)).collect();
         let mut writer = Writer::create(&words, 3, 7, (0, 1)).unwrap();
         let mut known = Known { me: 1, ..Known::default() };
-        use RankState::{Dead, Finished, Live};
+        use RankState::{Dead, Finalizing, Finished, Live};
         writer.publish(1, &[0, 1, 2].map(|rank| entry(rank, 0, Live)));
         assert_eq!(heard(&mut known, &words), []);
         writer.publish(2, &[entry(0, 0, Finished), entry(1, 0, Dead), entry(2, 0, Dead)]);
@@ -93,6 +103,9 @@ mod tests {
         assert_eq!(heard(&mut known, &words), []);
         writer.publish(3, &[entry(2, 2, Live)]);
         assert_eq!(heard(&mut known, &words), [(2, Life::Restarted(Incarnation(2)))]);
+        writer.publish(4, &[entry(2, 3, Finalizing)]);
+        let expected = [(2, Life::Restarted(Incarnation(3))), (2, Life::Finalizing)];
+        assert_eq!(heard(&mut known, &words), expected);
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! A Slurm whose nodes are all this host, and whose daemons are children of this process.
+//! A Slurm whose nodes are this host or network namespaces of it, and whose daemons are children of this process.
 
+use super::host::Host;
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -14,31 +15,31 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Nodes `n0`, `n1` and so on.
 pub struct Slurm {
-    nodes: usize,
     folder: TempDir,
     daemons: Vec<Child>,
 }
 
 impl Slurm {
-    /// Starts it, or says that it is left out.
-    pub fn start(nodes: usize) -> Option<Slurm> {
+    /// Starts it with a node on each of these hosts, or says that it is left out. The first has the controller, and
+    /// is where jobs are started.
+    pub fn start(hosts: &[Host]) -> Option<Slurm> {
         if ![CONTROLLER, NODE].iter().all(|daemon| std::fs::exists(daemon).unwrap_or(false)) {
             eprintln!("skipped: Slurm ({CONTROLLER}, {NODE}) is not installed");
             return None;
         }
         let folder = tempfile::tempdir().unwrap();
-        let mut slurm = Slurm { nodes, folder, daemons: Vec::new() };
-        std::fs::write(slurm.config(), slurm.configuration()).unwrap();
-        slurm.start_daemon(CONTROLLER, &[]);
-        for node in 0..nodes {
-            slurm.start_daemon(NODE, &["-N", &format!("n{node}")]);
+        let mut slurm = Slurm { folder, daemons: Vec::new() };
+        std::fs::write(slurm.config(), slurm.configuration(hosts)).unwrap();
+        slurm.start_daemon(&hosts[0], CONTROLLER, &[]);
+        for (node, host) in hosts.iter().enumerate() {
+            slurm.start_daemon(host, NODE, &["-N", &format!("n{node}")]);
         }
-        slurm.wait_for_nodes();
+        slurm.wait_for_nodes(hosts);
         Some(slurm)
     }
 
-    fn start_daemon(&mut self, daemon: &str, more: &[&str]) {
-        let mut command = Command::new(daemon);
+    fn start_daemon(&mut self, host: &Host, daemon: &str, more: &[&str]) {
+        let mut command = host.command(daemon);
         command.args(["-D", "-f", &self.config()]).args(more).stdin(Stdio::null());
         command.stdout(Stdio::null()).stderr(Stdio::null());
         self.daemons.push(command.spawn().unwrap());
@@ -54,19 +55,23 @@ impl Slurm {
     }
 
     /// Nodes that say that they have eight processors each, and no users to be told apart.
-    fn configuration(&self) -> String {
+    fn configuration(&self, hosts: &[Host]) -> String {
         let system = rustix::system::uname();
-        let host = system.nodename().to_str().unwrap().split('.').next().unwrap();
+        let name = system.nodename().to_str().unwrap().split('.').next().unwrap();
         let id = Command::new("id").arg("-un").output().unwrap();
         let user = String::from_utf8(id.stdout).unwrap();
         let user = user.trim();
         let path = |name| self.path(name);
         let port = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let (controller, last) = (port(), self.nodes - 1);
-        let ports: Vec<String> = (0..self.nodes).map(|_| port().to_string()).collect();
+        let (controller, address) = (port(), &hosts[0].address);
+        let node = |(number, host): (usize, &Host)| {
+            let (address, port) = (&host.address, port());
+            format!("NodeName=n{number} NodeHostname={name} NodeAddr={address} Port={port} CPUs=8")
+        };
+        let nodes: Vec<String> = hosts.iter().enumerate().map(node).collect();
         [
             "ClusterName=test".to_owned(),
-            format!("SlurmctldHost={host}(127.0.0.1)"),
+            format!("SlurmctldHost={name}({address})"),
             format!("SlurmUser={user}\nSlurmdUser={user}"),
             format!("SlurmctldPort={controller}"),
             "AuthType=auth/none\nCredType=cred/none".to_owned(),
@@ -75,22 +80,19 @@ impl Slurm {
             format!("SlurmctldLogFile={}\nSlurmdLogFile={}", path("log"), path("%n.log")),
             "ProctrackType=proctrack/pgid\nTaskPlugin=task/none\nSwitchType=switch/none".to_owned(),
             "SlurmdParameters=config_overrides\nReturnToService=2".to_owned(),
-            format!(
-                "NodeName=n[0-{last}] NodeHostname={host} NodeAddr=127.0.0.1 Port={} CPUs=8",
-                ports.join(",")
-            ),
+            nodes.join("\n"),
             "PartitionName=all Nodes=ALL Default=YES State=UP\n".to_owned(),
         ]
         .join("\n")
     }
 
-    fn wait_for_nodes(&self) {
+    fn wait_for_nodes(&self, hosts: &[Host]) {
         let begun = Instant::now();
         loop {
-            let mut command = Command::new("sinfo");
+            let mut command = hosts[0].command("sinfo");
             let said =
                 command.args(["-h", "-o", "%T %D"]).env("SLURM_CONF", self.config()).output();
-            if said.is_ok_and(|said| said.stdout == format!("idle {}\n", self.nodes).as_bytes()) {
+            if said.is_ok_and(|said| said.stdout == format!("idle {}\n", hosts.len()).as_bytes()) {
                 return;
             }
             let log = |name| std::fs::read_to_string(self.path(name)).unwrap_or_default();

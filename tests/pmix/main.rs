@@ -1,14 +1,19 @@
 //! Jobs whose launcher speaks PMIx: Open MPI's `mpirun`, Slurm's `srun`, and `taffrail run --pmix`.
 
+#[path = "../common/host.rs"]
+mod host;
 #[path = "../common/slurm.rs"]
 mod slurm;
 
+use host::Host;
 use slurm::Slurm;
+use std::fs::File;
+use std::io::Write;
 use std::process::{Command, Output, Stdio};
 use taffrail::{Dest, Job, Pattern, collectives};
 
-/// What each rank does, started by the tests below: pings the next one, and prints what the sum of all
-/// ranks is and whether the answers were right. The first process of rank `TEST_WHO` is killed at moment
+/// What each rank does, started by the tests below: pings the next one, sees whether the answers are right, and adds what
+/// the sum of all ranks is to the file of results. The first process of rank `TEST_WHO` is killed at moment
 /// `TEST_WHEN`: before it joins, after it, after each of three barriers.
 #[test]
 fn rank() {
@@ -54,30 +59,40 @@ fn rank() {
     }
     let mut sum = [u64::from(me)];
     collectives::allreduce(&mut endpoint, &mut sum, collectives::sum).unwrap();
-    // The line that the harness has begun ends first.
-    println!("\nrank {me} of {size}: {}", sum[0]);
+    // Launchers mix what ranks print, within lines as well. This is one write.
+    let results = std::env::var_os("TEST_RESULTS").unwrap();
+    let mut results = File::options().append(true).open(results).unwrap();
+    results.write_all(format!("rank {me} of {size}: {}\n", sum[0]).as_bytes()).unwrap();
 }
 
-/// What a job prints whose ranks are this program.
-fn run(launcher: &[&str], environment: &[(&str, String)]) -> Output {
+/// A job whose ranks are this program: its results, and what it prints.
+#[derive(Debug)]
+struct Ended {
+    results: String,
+    output: Output,
+}
+
+fn run(launcher: &[&str], environment: &[(&str, String)]) -> Ended {
+    let results = tempfile::NamedTempFile::new().unwrap();
     let own = std::env::current_exe().unwrap();
     let mut command = Command::new("timeout");
     command.args(["--kill-after=10", "120"]).args(launcher).arg(own);
     command.args(["--exact", "rank", "--nocapture"]).stdin(Stdio::null());
-    command.env("TEST_RANK", "1").envs(environment.iter().map(|(name, value)| (name, value)));
+    command.env("TEST_RANK", "1").env("TEST_RESULTS", results.path());
+    command.envs(environment.iter().map(|(name, value)| (name, value)));
     command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-    command.output().expect("timeout(1) is installed")
+    let output = command.output().expect("timeout(1) is installed");
+    Ended { results: std::fs::read_to_string(results.path()).unwrap(), output }
 }
 
 /// Whether each of so many ranks came to the end.
-fn check(job: &Output, ranks: u32) {
-    let out = String::from_utf8_lossy(&job.stdout);
-    let mut said: Vec<_> = out.lines().filter(|line| line.starts_with("rank ")).collect();
-    said.sort_unstable();
+fn check(job: &Ended, ranks: u32) {
+    let mut results: Vec<_> = job.results.lines().collect();
+    results.sort_unstable();
     let sum: u32 = (0..ranks).sum();
     let expected: Vec<_> =
         (0..ranks).map(|rank| format!("rank {rank} of {ranks}: {sum}")).collect();
-    assert!(job.status.success() && said == expected, "{job:?}");
+    assert!(job.output.status.success() && results == expected, "{job:?}");
 }
 
 #[test]
@@ -92,7 +107,7 @@ fn ranks_that_mpirun_starts_are_one_job() {
 
 #[test]
 fn ranks_that_slurm_starts_are_one_job() {
-    let Some(slurm) = Slurm::start(1) else { return };
+    let Some(slurm) = Slurm::start(&[Host::here()]) else { return };
     let config = [("SLURM_CONF", slurm.config())];
     check(&run(&["srun", "--mpi=pmix", "-n", "3"], &config), 3);
     check(&run(&["srun", "--mpi=pmix", "-n", "1"], &config), 1);
@@ -100,9 +115,10 @@ fn ranks_that_slurm_starts_are_one_job() {
     check(&run(&["srun", "--mpi=pmi2", "-n", "3"], &config), 3);
     // Neither: three jobs of one rank would be a wrong result.
     let job = run(&["srun", "--mpi=none", "-n", "3"], &config);
-    let said =
-        String::from_utf8_lossy(&job.stderr).into_owned() + &String::from_utf8_lossy(&job.stdout);
-    assert!(!job.status.success() && said.contains("srun --mpi=pmix"), "{job:?}");
+    let Output { status, stdout, stderr } = &job.output;
+    let said = [&stderr[..], stdout].concat();
+    let said = String::from_utf8_lossy(&said);
+    assert!(!status.success() && said.contains("srun --mpi=pmix"), "{job:?}");
 }
 
 /// The launcher to test, if it was built.
@@ -130,7 +146,7 @@ fn a_rank_killed_at_any_moment_of_its_start_starts_again() {
             let kill = [("TEST_WHO", rank.to_string()), ("TEST_WHEN", moment.to_string())];
             let job = run(&line, &kill);
             check(&job, 3);
-            let said = String::from_utf8_lossy(&job.stderr);
+            let said = String::from_utf8_lossy(&job.output.stderr);
             assert!(said.contains("restarting it as incarnation 1"), "{moment}, {rank}: {job:?}");
         }
     }

@@ -29,6 +29,8 @@ pub enum Step {
     Doc,
     /// The C header against the sources that it is written from.
     Header,
+    /// Whether nodes may be network namespaces here: tests in these do nothing where they may not.
+    Namespaces,
     /// All tests of all packages, but those of MPI programs.
     Nextest,
     /// Examples in the documentation.
@@ -53,7 +55,7 @@ pub enum Step {
 }
 
 /// Seconds of random schedules of the simulator as part of the tests, by default.
-pub const SCHEDULES: u32 = 360;
+pub const SCHEDULES: u32 = 240;
 
 /// For how long fuzz targets run as part of the tests, all of them together.
 const FUZZ_SECONDS: u32 = 60;
@@ -83,6 +85,7 @@ fn one(place: &Place, step: Step, schedules: u32, deny: &dyn Fn(&Place) -> Outco
         Step::Lint => ("lint", &lint::rules),
         Step::Doc => ("doc", &lint::doc),
         Step::Header => ("header", &header::step),
+        Step::Namespaces => ("namespaces", &|_| tools::namespaces()),
         Step::Nextest => ("nextest", &tests::all),
         Step::Doctest => ("doctest", &tests::doctests),
         Step::Mpi => ("mpi", &mpi::step),

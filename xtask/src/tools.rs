@@ -27,6 +27,7 @@ const PACKAGES: &[(&str, &str, &str)] = &[
     ("/usr/sbin/sshd", "openssh-server", "nodes that are reached through ssh"),
     ("ssh", "openssh-client", "nodes that are reached through ssh"),
     ("ip", "iproute2", "nodes with a network of their own"),
+    ("/usr/sbin/iptables", "iptables", "ways between nodes that swallow long packets"),
     ("NPopenmpi", "netpipe-openmpi", "NetPIPE over MPI"),
     ("NPmpich2", "netpipe-mpich2", "NetPIPE over MPI"),
     ("hpcc", "hpcc", "HPC Challenge"),
@@ -41,6 +42,17 @@ const VENV: &str = "python3 -m ensurepip";
 
 /// Components of the Rust toolchain.
 const COMPONENTS: &[(&str, &str)] = &[("fmt", "rustfmt"), ("clippy", "clippy")];
+
+/// Whether this process may make network namespaces.
+pub fn namespaces() -> Outcome {
+    let name = format!("taffrail-xtask-{}", std::process::id());
+    let ip = |does: &str| succeeds(Command::new("ip").args(["netns", does, &name]));
+    if ip("add") && ip("del") {
+        return Outcome::of_check(true, "");
+    }
+    let what = "tests of nodes in network namespaces, with their sshd and Slurm, do nothing here";
+    Outcome::Skipped(format!("{what}: `ip netns add` has failed; run the tests as root"))
+}
 
 /// Installs what is missing. Where it may not, says what to type and what is left out.
 pub fn step(place: &Place) -> Outcome {

@@ -3,7 +3,9 @@
 use super::{Action, Agent, Job, State};
 use crate::RankIncarnation;
 use crate::roster::{RankState, Roster};
-use crate::wire::{CopyOrder, End, Frame, Logging, Malformed, Reach, RosterUpdate, Welcome};
+use crate::wire::{
+    BringOrder, CopyOrder, Durability, End, Frame, Logging, Malformed, Reach, RosterUpdate, Welcome,
+};
 use std::time::Duration;
 
 /// Signals, as the kernel numbers them.
@@ -46,7 +48,7 @@ impl Agent {
             ranks: welcome.ranks,
             care: welcome.care,
             secret: welcome.secret,
-            network: welcome.network.clone(),
+            lease: Duration::from_millis(welcome.lease_ms.into()),
         }));
         self.arm(deadline);
         Ok(())
@@ -69,10 +71,16 @@ impl Agent {
             }
             Frame::Roster(update) => self.publish(update)?,
             Frame::Program(program) => self.actions.push(Action::Define(program)),
+            Frame::Network { network } => self.network(network)?,
             Frame::Logging(logging) => self.log(logging)?,
             Frame::Start { life, app, generations } => self.start(life, app, generations)?,
             Frame::Recover { life, copy } => self.recover(life, copy)?,
+            Frame::Bring { life, order } => self.bring(life, order)?,
             Frame::Copy(order) => self.copy(order)?,
+            Frame::AskHeld { number } if self.logs => self.actions.push(Action::AskHeld(number)),
+            Frame::Held { determinants, .. } if self.logs => {
+                self.actions.push(Action::Held(determinants));
+            }
             Frame::Kill { life } => self.kill(life),
             Frame::OutputTaken { bytes } => {
                 let left = self.output_used.checked_sub(bytes);
@@ -125,6 +133,20 @@ impl Agent {
     }
 
     /// Before anything is started here, and once.
+    fn network(&mut self, network: String) -> Result<(), Malformed> {
+        if self.has_network || self.logs || !self.started.is_empty() {
+            return Err(Malformed::new(
+                "frame",
+                "one NETWORK, before LOGGING and START",
+                "another",
+            ));
+        }
+        self.has_network = true;
+        self.actions.push(Action::Network(network));
+        Ok(())
+    }
+
+    /// Before anything is started here, and once.
     fn log(&mut self, logging: Logging) -> Result<(), Malformed> {
         if self.logs || !self.started.is_empty() {
             return Err(Malformed::new("frame", "one LOGGING, before START", "another"));
@@ -134,12 +156,21 @@ impl Agent {
             return Err(Malformed::new("sets", ranks, logging.sets.len()));
         }
         self.logs = true;
+        if let Durability::Copies(copies) = logging.durability {
+            self.copies = copies - 1;
+        }
         self.actions.push(Action::Log(logging));
         Ok(())
     }
 
     /// Of an incarnation whose process has ended: here, and it is the last one; or elsewhere, after all that were here.
     fn recover(&mut self, life: RankIncarnation, copy: u64) -> Result<(), Malformed> {
+        self.recoverable(life, copy)?;
+        self.actions.push(Action::Recover { life, copy });
+        Ok(())
+    }
+
+    fn recoverable(&self, life: RankIncarnation, copy: u64) -> Result<(), Malformed> {
         self.known(life.rank)?;
         let last = self.started.get(&life.rank);
         let is_last = match copy {
@@ -150,18 +181,32 @@ impl Agent {
             let expected = "the last one that was started here, after its end, in a logged job, or one of another node";
             return Err(Malformed::new("incarnation to recover", expected, life));
         }
-        self.actions.push(Action::Recover { life, copy });
         Ok(())
     }
 
-    /// A later order than all before.
+    /// Of an incarnation of another node, of which there is a copy here.
+    fn bring(&mut self, life: RankIncarnation, order: BringOrder) -> Result<(), Malformed> {
+        self.recoverable(life, order.copy)?;
+        if order.node == self.node {
+            return Err(Malformed::new("node", "another one", order.node));
+        }
+        self.actions.push(Action::Bring(life, order));
+        Ok(())
+    }
+
+    /// A later order than all before, for an event logger behind the first.
     fn copy(&mut self, order: CopyOrder) -> Result<(), Malformed> {
+        let last = self.orders.values().copied().max().unwrap_or(0);
         let is_nowhere = order.address.is_empty();
-        if !self.logs || order.epoch <= self.copy || (order.node == self.node) != is_nowhere {
-            let expected = format!("one behind {}, to another node, in a logged job", self.copy);
+        if order.epoch <= last || (order.node == self.node) != is_nowhere {
+            let expected = format!("one behind {last}, to another node");
             return Err(Malformed::new("order to copy", expected, order.epoch));
         }
-        self.copy = order.epoch;
+        if order.logger > self.copies {
+            let expected = format!("one of {} that copy", self.copies);
+            return Err(Malformed::new("event logger", expected, order.logger));
+        }
+        self.orders.insert(order.logger, order.epoch);
         if mutant!(CopiedWhenOrdered) {
             self.send(Frame::Copied { epoch: order.epoch });
         }

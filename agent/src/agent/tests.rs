@@ -21,7 +21,6 @@ fn welcome() -> Frame {
         output_window: 100,
         secret: crate::Secret([1; 32]),
         job: "job".into(),
-        network: String::new(),
     }))
 }
 
@@ -47,6 +46,16 @@ fn live(epoch: u64, life: RankIncarnation) -> Frame {
 
 fn start(life: RankIncarnation) -> Frame {
     Frame::Start { life, app: 0, generations: vec![0; RANKS] }
+}
+
+#[test]
+fn a_network_is_named_once_and_before_anything_listens() {
+    let network = Frame::Network { network: "10.0.0.0/8".into() };
+    let mut agent = serving();
+    let actions = frame(&mut agent, 1, network.clone());
+    assert_eq!(actions, [Action::Network("10.0.0.0/8".into())]);
+    frame(&mut agent, 1, network.clone());
+    assert!(is_fenced(&frame(&mut with_rank(), 1, network)) && agent.state() >= State::Fenced);
 }
 
 /// An agent with one rank.
@@ -124,7 +133,7 @@ fn a_job_ends_with_its_grace_and_a_goodbye() {
     assert_eq!(actions, signals);
     assert_eq!(agent.handle(Duration::from_millis(2499), Event::Tick), []);
     assert_eq!(agent.handle(Duration::from_millis(2500), Event::Tick), [Action::KillAll]);
-    agent.handle(seconds(3), Event::Refused(Refusal::Garbage));
+    agent.handle(seconds(3), Event::Refused([0, 1, 0, 0, 0]));
     // Farewell waits for the last process.
     assert_eq!(frame(&mut agent, 3, Frame::Farewell), [Action::KillAll]);
     let gone = agent.handle(seconds(4), Event::Ended { life: LIFE, end: End::Exited(0) });
@@ -153,29 +162,44 @@ fn output_has_a_window_and_ended_is_the_last_frame() {
     assert!(is_fenced(&frame(&mut agent, 1, Frame::OutputTaken { bytes: 21 })));
 }
 
-#[test]
-fn what_a_rank_leaves_is_found_out_after_its_end_only() {
-    let logging = Frame::Logging(Logging {
+fn logging() -> Frame {
+    Frame::Logging(Logging {
         protocol: LoggingProtocol::Pessimistic,
         events: EventKind::All,
-        durability: Durability::Process,
+        durability: Durability::Copies(3),
         memory: 0,
         sets: vec![0; RANKS],
-    });
-    let logged = || {
-        let mut agent = serving();
-        let actions = frame(&mut agent, 1, logging.clone());
-        assert!(matches!(actions[..], [Action::Log(_)]));
-        frame(&mut agent, 1, live(1, LIFE));
-        frame(&mut agent, 1, start(LIFE));
-        agent
-    };
-    let fenced = |agent: &Agent| agent.state() >= State::Fenced;
+    })
+}
+
+/// An agent of a logged job, with a rank.
+fn logged() -> Agent {
+    let mut agent = serving();
+    let actions = frame(&mut agent, 1, logging());
+    assert!(matches!(actions[..], [Action::Log(_)]));
+    frame(&mut agent, 1, live(1, LIFE));
+    frame(&mut agent, 1, start(LIFE));
+    agent
+}
+
+fn fenced(agent: &Agent) -> bool {
+    agent.state() >= State::Fenced
+}
+
+#[test]
+fn what_a_rank_leaves_is_found_out_after_its_end_only() {
+    let mut agent = serving();
+    frame(&mut agent, 1, Frame::AskHeld { number: 1 });
+    assert!(fenced(&agent), "nothing is logged");
+    let mut agent = logged();
+    assert_eq!(frame(&mut agent, 1, Frame::AskHeld { number: 1 }), [Action::AskHeld(1)]);
+    let held = Frame::Held { number: 1, more: true, determinants: vec![1; 40] };
+    assert_eq!(frame(&mut agent, 1, held), [Action::Held(vec![1; 40])]);
     let mut agent = logged();
     frame(&mut agent, 1, Frame::Recover { life: LIFE, copy: 0 });
     assert!(fenced(&agent), "its process lives");
     let mut agent = logged();
-    frame(&mut agent, 1, logging.clone());
+    frame(&mut agent, 1, logging());
     assert!(fenced(&agent), "the logs are there");
 
     let mut agent = logged();
@@ -192,20 +216,67 @@ fn what_a_rank_leaves_is_found_out_after_its_end_only() {
     assert_eq!(actions, [Action::Recover { life: other, copy: 4 }]);
     frame(&mut agent, 1, Frame::Recover { life: other, copy: 0 });
     assert!(fenced(&agent), "it was not started here");
+}
 
-    let order = |epoch, node, address: &str| {
-        Frame::Copy(CopyOrder { epoch, node, address: address.to_owned() })
+#[test]
+fn each_event_logger_has_its_last_order() {
+    let of_logger = |logger, epoch, node, address: &str| {
+        Frame::Copy(CopyOrder { epoch, logger, node, address: address.to_owned() })
     };
+    let order = |epoch, node, address: &str| of_logger(1, epoch, node, address);
     let mut agent = logged();
     assert!(matches!(frame(&mut agent, 1, order(2, 0, "b:1"))[..], [Action::CopyTo(_)]));
     assert_eq!(agent.handle(seconds(1), Event::Copied { epoch: 1 }), []);
     let actions = agent.handle(seconds(1), Event::Copied { epoch: 2 });
     assert_eq!(actions, [Action::Send(Frame::Copied { epoch: 2 })]);
-    frame(&mut agent, 1, order(2, 0, "b:1"));
+    // That of another logger leaves it in force.
+    frame(&mut agent, 1, of_logger(2, 3, 0, "b:1"));
+    for epoch in [2, 3] {
+        let actions = agent.handle(seconds(1), Event::Copied { epoch });
+        assert_eq!(actions, [Action::Send(Frame::Copied { epoch })]);
+    }
+    frame(&mut agent, 1, of_logger(2, 4, 0, "b:1"));
+    assert_eq!(agent.handle(seconds(1), Event::Copied { epoch: 3 }), [], "it counts no more");
+    frame(&mut agent, 1, order(4, 0, "b:1"));
     assert!(fenced(&agent), "an order comes once");
+    let mut agent = logged();
+    frame(&mut agent, 1, of_logger(3, 1, 0, "b:1"));
+    assert!(
+        fenced(&agent),
+        "there are three event loggers, and the last is the second behind the first"
+    );
     for (node, address) in [(1, "a:1"), (0, "")] {
         let mut agent = logged();
         frame(&mut agent, 1, order(1, node, address));
         assert!(fenced(&agent), "to itself, or to another node without an address");
     }
+}
+
+/// Of a copy that another node's rank has left here, to another node.
+#[test]
+fn only_a_log_of_another_node_is_brought_and_to_another_one() {
+    let order = |node| BringOrder { copy: 3, epoch: 4, node, address: "a:1".into() };
+    let bring = |life, node| Frame::Bring { life, order: order(node) };
+    let elsewhere = RankIncarnation::new(0, 2);
+    let mut agent = logged();
+    let expected = [Action::Bring(elsewhere, order(0))];
+    assert_eq!(frame(&mut agent, 1, bring(elsewhere, 0)), expected);
+    let brought = Frame::Brought { life: elsewhere, epoch: 4, why: String::new() };
+    let event = Event::Brought { life: elsewhere, epoch: 4, why: String::new() };
+    assert_eq!(agent.handle(seconds(1), event), [Action::Send(brought)]);
+    for (life, node, why) in [
+        (elsewhere, 1, "to itself"),
+        (RankIncarnation::new(RANKS as u32, 0), 0, "there is no such rank"),
+        (LIFE, 0, "its process lives"),
+        (RankIncarnation::new(LIFE.rank, 1), 0, "the one before lives"),
+    ] {
+        let mut agent = logged();
+        assert!(is_fenced(&frame(&mut agent, 1, bring(life, node))), "{why}");
+    }
+    let mut agent = logged();
+    agent.handle(seconds(1), Event::Ended { life: LIFE, end: End::Signal(9) });
+    let next = RankIncarnation::new(LIFE.rank, 1);
+    assert_eq!(frame(&mut agent, 1, bring(next, 0)), [Action::Bring(next, order(0))]);
+    assert!(is_fenced(&frame(&mut agent, 1, bring(LIFE, 0))), "it was started here");
+    assert!(is_fenced(&frame(&mut with_rank(), 1, bring(elsewhere, 0))), "nothing is logged");
 }

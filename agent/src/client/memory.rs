@@ -1,4 +1,4 @@
-//! The memory of the roster and of the secret, and descriptors that a process has inherited: all unsafe code of the crate.
+//! The memory of the roster, of the secret and of what was refused, and descriptors that a process has inherited: all unsafe code of the crate.
 
 #![allow(unsafe_code)]
 
@@ -10,7 +10,7 @@ use rustix::mm::{MapFlags, ProtFlags};
 use rustix::net::SendFlags;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Why memory cannot be had, or is not what it should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -65,6 +65,11 @@ impl Inherited {
         self
     }
 
+    /// The counters that it names.
+    pub(super) fn refused(&self) -> Result<RefusedMemory, MemoryError> {
+        RefusedMemory::open(self.0)
+    }
+
     /// Sends a packet.
     pub(super) fn send(&self, packet: &[u8]) -> Result<(), MemoryError> {
         let sent = rustix::net::send(self.0, packet, SendFlags::NOSIGNAL);
@@ -72,17 +77,59 @@ impl Inherited {
     }
 }
 
-/// A mapped roster.
+/// Words of a memfd, mapped.
 #[derive(Debug)]
-pub struct RosterMemory {
+struct Words {
     at: NonNull<AtomicU64>,
-    words: usize,
+    len: usize,
 }
 
 // SAFETY: the mapping belongs to the process and not to a thread.
-unsafe impl Send for RosterMemory {}
+unsafe impl Send for Words {}
 // SAFETY: it is used as atomics only.
-unsafe impl Sync for RosterMemory {}
+unsafe impl Sync for Words {}
+
+impl Words {
+    fn map(file: BorrowedFd<'_>, len: usize, access: ProtFlags) -> Result<Words, MemoryError> {
+        let (null, bytes) = (std::ptr::null_mut(), len * 8);
+        // SAFETY: a new mapping at a place the kernel chooses overlaps nothing.
+        let at = unsafe { rustix::mm::mmap(null, bytes, access, MapFlags::SHARED, file, 0) };
+        let at = at.map_err(os("mmap"))?;
+        let at =
+            NonNull::new(at.cast()).ok_or(MemoryError::Os { call: "mmap", errno: Errno::NOMEM })?;
+        Ok(Words { at, len })
+    }
+
+    fn get(&self) -> &[AtomicU64] {
+        // SAFETY: `self.len` words are mapped, aligned to a page, for as long as `self` lives; the file is sealed against
+        // shrinking. Atomics may be changed by anybody; only processes that have mapped them writable store.
+        unsafe { std::slice::from_raw_parts(self.at.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for Words {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and no borrow of it outlives us.
+        let unmapped = unsafe { rustix::mm::munmap(self.at.as_ptr().cast(), self.len * 8) };
+        debug_assert!(unmapped.is_ok(), "{unmapped:?}");
+    }
+}
+
+/// A memfd of zeros, mapped to be written. Its length is fixed; what else is sealed is up to the caller.
+fn zeros(name: &str, words: usize) -> Result<(Words, OwnedFd), MemoryError> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let file = rustix::fs::memfd_create(name, flags).map_err(os("memfd_create"))?;
+    rustix::fs::ftruncate(&file, (words * 8) as u64).map_err(os("ftruncate"))?;
+    let allocate = rustix::fs::FallocateFlags::empty();
+    rustix::fs::fallocate(&file, allocate, 0, (words * 8) as u64).map_err(os("fallocate"))?;
+    let memory = Words::map(file.as_fd(), words, ProtFlags::READ | ProtFlags::WRITE)?;
+    rustix::fs::fcntl_add_seals(&file, LENGTH).map_err(os("fcntl"))?;
+    Ok((memory, file))
+}
+
+/// A mapped roster.
+#[derive(Debug)]
+pub struct RosterMemory(Words);
 
 impl RosterMemory {
     /// An empty roster for `ranks` ranks, and a read-only descriptor of it for them.
@@ -90,22 +137,14 @@ impl RosterMemory {
     /// # Errors
     /// [`MemoryError::Os`].
     pub fn create(ranks: usize) -> Result<(RosterMemory, OwnedFd), MemoryError> {
-        let words = words_of(ranks);
-        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let file =
-            rustix::fs::memfd_create("taffrail-roster", flags).map_err(os("memfd_create"))?;
-        rustix::fs::ftruncate(&file, (words * 8) as u64).map_err(os("ftruncate"))?;
-        let allocate = rustix::fs::FallocateFlags::empty();
-        rustix::fs::fallocate(&file, allocate, 0, (words * 8) as u64).map_err(os("fallocate"))?;
-        let memory = RosterMemory::map(file.as_fd(), words, ProtFlags::READ | ProtFlags::WRITE)?;
-        rustix::fs::fcntl_add_seals(&file, LENGTH).map_err(os("fcntl"))?;
+        let (memory, file) = zeros("taffrail-roster", words_of(ranks))?;
         // Before Linux 5.1 the descriptor alone keeps ranks from writing.
         let _ = rustix::fs::fcntl_add_seals(&file, SealFlags::FUTURE_WRITE);
         let _ = rustix::fs::fcntl_add_seals(&file, SealFlags::SEAL);
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let reading = rustix::fs::open(path, flags, Mode::empty()).map_err(os("open"))?;
-        Ok((memory, reading))
+        Ok((RosterMemory(memory), reading))
     }
 
     /// The roster that this descriptor names, to be read.
@@ -118,32 +157,59 @@ impl RosterMemory {
         if bytes < words_of(0) as u64 * 8 || bytes > most || bytes % 8 != 0 {
             return Err(MemoryError::Length { expected: "a roster", got: bytes });
         }
-        RosterMemory::map(file.0, (bytes / 8) as usize, ProtFlags::READ)
-    }
-
-    fn map(file: BorrowedFd<'_>, words: usize, access: ProtFlags) -> Result<Self, MemoryError> {
-        let (null, bytes) = (std::ptr::null_mut(), words * 8);
-        // SAFETY: a new mapping at a place the kernel chooses overlaps nothing.
-        let at = unsafe { rustix::mm::mmap(null, bytes, access, MapFlags::SHARED, file, 0) };
-        let at = at.map_err(os("mmap"))?;
-        let at =
-            NonNull::new(at.cast()).ok_or(MemoryError::Os { call: "mmap", errno: Errno::NOMEM })?;
-        Ok(RosterMemory { at, words })
+        Words::map(file.0, (bytes / 8) as usize, ProtFlags::READ).map(RosterMemory)
     }
 
     /// Its words.
     pub fn words(&self) -> &[AtomicU64] {
-        // SAFETY: `self.words` words are mapped, aligned to a page, for as long as `self` lives; the file is sealed against
-        // shrinking. Atomics may be changed by anybody; only an agent, whose mapping is writable, stores.
-        unsafe { std::slice::from_raw_parts(self.at.as_ptr(), self.words) }
+        self.0.get()
     }
 }
 
-impl Drop for RosterMemory {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and no borrow of it outlives us.
-        let unmapped = unsafe { rustix::mm::munmap(self.at.as_ptr().cast(), self.words * 8) };
-        debug_assert!(unmapped.is_ok(), "{unmapped:?}");
+/// What the listeners of a node have refused, by reason in the order of GOODBYE (`docs/spec/agent.md`, section 10): the agent
+/// and all processes of the node that listen share it.
+#[derive(Debug)]
+pub struct RefusedMemory(Words);
+
+const REASONS: usize = 5;
+
+impl RefusedMemory {
+    /// Nothing was refused. The descriptor is for the processes that count.
+    ///
+    /// # Errors
+    /// [`MemoryError::Os`].
+    pub fn create() -> Result<(RefusedMemory, OwnedFd), MemoryError> {
+        let (memory, file) = zeros("taffrail-refused", REASONS)?;
+        rustix::fs::fcntl_add_seals(&file, SealFlags::SEAL).map_err(os("fcntl"))?;
+        Ok((RefusedMemory(memory), file))
+    }
+
+    /// What this descriptor names, to be counted in.
+    ///
+    /// # Errors
+    /// [`MemoryError`]: it is not what [`create`](Self::create) makes, or cannot be mapped.
+    pub fn open(file: BorrowedFd<'_>) -> Result<RefusedMemory, MemoryError> {
+        match sealed(file, LENGTH)? {
+            bytes if bytes == REASONS as u64 * 8 => {
+                Words::map(file, REASONS, ProtFlags::READ | ProtFlags::WRITE).map(RefusedMemory)
+            }
+            got => Err(MemoryError::Length { expected: "40 bytes", got }),
+        }
+    }
+
+    /// The counters, for as long as the process lives: listeners of it may be in other threads.
+    #[expect(
+        clippy::expect_used,
+        reason = "both functions that make one map a word for each reason"
+    )]
+    pub fn leak(self) -> &'static [AtomicU64; REASONS] {
+        let words = Box::leak(Box::new(self)).0.get();
+        words.first_chunk().expect("it has a word for each reason")
+    }
+
+    /// What was counted up to now.
+    pub fn counted(&self) -> [u64; REASONS] {
+        std::array::from_fn(|reason| self.0.get()[reason].load(Ordering::Relaxed))
     }
 }
 

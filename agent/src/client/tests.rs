@@ -1,4 +1,4 @@
-use super::memory::{RosterMemory, create_secret};
+use super::memory::{RefusedMemory, RosterMemory, create_secret};
 use super::*;
 use crate::roster::{Change, RankState, Writer};
 use std::collections::HashMap;
@@ -9,6 +9,7 @@ struct Job {
     memory: RosterMemory,
     roster: OwnedFd,
     secret: OwnedFd,
+    refused: (RefusedMemory, OwnedFd),
     agent: UnixDatagram,
     rank: UnixDatagram,
 }
@@ -18,8 +19,9 @@ const NAME: &str = "taffrail-1-ab";
 fn job(ranks: usize) -> Job {
     let (memory, roster) = RosterMemory::create(ranks).unwrap();
     let secret = create_secret(&Secret([7; 32])).unwrap();
+    let refused = RefusedMemory::create().unwrap();
     let (agent, rank) = UnixDatagram::pair().unwrap();
-    Job { memory, roster, secret, agent, rank }
+    Job { memory, roster, secret, refused, agent, rank }
 }
 
 fn environment(job: &Job) -> HashMap<&'static str, String> {
@@ -28,6 +30,7 @@ fn environment(job: &Job) -> HashMap<&'static str, String> {
         ("PMI_RANK", "2".to_owned()),
         ("TAFFRAIL_ROSTER", format!("{:04}", job.roster.as_raw_fd())),
         ("TAFFRAIL_SECRET", format!("{:04}", job.secret.as_raw_fd())),
+        ("TAFFRAIL_REFUSED", job.refused.1.as_raw_fd().to_string()),
         ("TAFFRAIL_OVER", job.rank.as_raw_fd().to_string()),
         ("TAFFRAIL_NETWORK", "10.0.0.0/8".to_owned()),
     ])
@@ -55,6 +58,9 @@ fn a_rank_learns_of_its_job_and_of_what_changes() {
     assert!(roster.notice() > before);
     assert_eq!(roster.address(3).unwrap().unwrap(), b"10.0.0.3:4");
     assert_eq!(roster.address(0).unwrap(), None);
+    let counters = client.refused().unwrap().leak();
+    counters[3].store(2, std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(job.refused.0.counted(), [0, 0, 0, 2, 0], "the agent sees what its ranks count");
     // Once more in the same process, for a second endpoint.
     assert_eq!(super::tests::client(&environment(&job)).unwrap().unwrap().nodes().unwrap()[3], 2);
 }
@@ -78,17 +84,24 @@ fn what_no_agent_has_given_is_refused_by_name() {
         ("TAFFRAIL_ROSTER", "999999", "TAFFRAIL_ROSTER: expected an open descriptor above 2"),
         ("TAFFRAIL_ROSTER", &null, "TAFFRAIL_ROSTER: expected a sealed memfd"),
         ("TAFFRAIL_SECRET", &null, "TAFFRAIL_SECRET: expected a sealed memfd"),
+        ("TAFFRAIL_REFUSED", "", "TAFFRAIL_REFUSED: expected an open descriptor above 2"),
+        ("TAFFRAIL_REFUSED", &null, "TAFFRAIL_REFUSED: expected a sealed memfd"),
         ("TAFFRAIL_OVER", "", "TAFFRAIL_OVER: expected an open descriptor above 2, got \"\""),
         ("TAFFRAIL_JOB", "another", "roster, job: expected"),
     ] {
         let mut environment = environment(&job);
         environment.insert(name, value.to_owned());
-        let error = client(&environment).expect_err(name).to_string();
+        let found = client(&environment).and_then(|client| client.unwrap().refused());
+        let error = found.expect_err(name).to_string();
         assert!(error.contains(why), "{name}={value}: {error}");
     }
     let mut swapped = environment(&job);
     swapped.insert("TAFFRAIL_SECRET", job.roster.as_raw_fd().to_string());
     assert!(client(&swapped).is_err(), "a roster is no secret");
+    let mut swapped = environment(&job);
+    swapped.insert("TAFFRAIL_REFUSED", job.secret.as_raw_fd().to_string());
+    let error = client(&swapped).unwrap().unwrap().refused().unwrap_err().to_string();
+    assert!(error.contains("expected 40 bytes, got 32 bytes"), "{error}");
 }
 
 #[test]
@@ -117,4 +130,21 @@ fn an_address_goes_to_the_agent_in_a_packet() {
     assert!(client.publish_address(b"").is_err());
     drop(job.agent);
     assert!(client.publish_address(b"x").is_err());
+}
+
+#[test]
+fn a_link_that_is_down_or_up_is_reported_as_it_is() {
+    let job = job(4);
+    Writer::create(job.memory.words(), 4, job_digest(NAME), (1, 3)).unwrap();
+    let client = client(&environment(&job)).unwrap().unwrap();
+    let mut packet = [0; 200];
+    for why in [Some("No route to host"), None] {
+        let peer = RankIncarnation::new(3, 2);
+        client.report_link(peer, why).unwrap();
+        let len = job.agent.recv(&mut packet).unwrap();
+        assert_eq!(read_link(&packet[..len]), Some((peer, why.map(str::to_owned))));
+    }
+    for wrong in ["", "l", "l3", "l3 2", "l-3 2 why", "n3 2 why", "l3 x why"] {
+        assert_eq!(read_link(wrong.as_bytes()), None, "{wrong:?}");
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::nodes::NodeState;
 use super::{Action, Launcher, Report};
+use crate::roster::RankState;
 use crate::wire::{Frame, Hello, Malformed, Welcome};
 use crate::{NodeId, RankIncarnation};
 
@@ -15,6 +16,11 @@ impl Launcher {
                 other => Err(Malformed::new("frame", "HELLO", other.name())),
             },
             NodeState::Up => self.of_node(node, frame),
+            // Its ranks have ended, and nothing else of it counts.
+            NodeState::Revoked => match frame {
+                Frame::Goodbye { .. } => self.of_node(node, frame),
+                _ => Ok(()),
+            },
             NodeState::Ended if mutant!(LateBelieved) => self.of_node(node, frame),
             NodeState::Idle | NodeState::Cut | NodeState::Ended => Ok(()),
         };
@@ -26,8 +32,12 @@ impl Launcher {
     }
 
     fn hello(&mut self, node: NodeId, hello: Hello) -> Result<(), Malformed> {
+        if self.passes_over(node, &hello.interfaces) {
+            return Ok(());
+        }
         let terms = self.config.terms;
         let on_node = &mut self.nodes[usize::from(node)];
+        on_node.interfaces = hello.interfaces.clone();
         on_node.granted.grant(hello.renewal, self.now, &terms)?;
         on_node.state = NodeState::Up;
         let welcome = Welcome {
@@ -41,12 +51,9 @@ impl Launcher {
             care: self.config.care,
             secret: self.config.secret,
             job: self.config.job.clone(),
-            network: self.config.network.clone(),
         };
         self.send(node, Frame::Welcome(Box::new(welcome)));
-        if let Some(logging) = &self.config.logging {
-            self.send(node, Frame::Logging(logging.clone()));
-        }
+        self.send_network(node);
         if !mutant!(LateNodeWithoutRoster) {
             self.send(node, Frame::Roster(self.roster.whole()));
         }
@@ -65,6 +72,9 @@ impl Launcher {
             }
             if let Frame::Recovered { left, .. } = frame {
                 return self.recovered(node, life, left);
+            }
+            if let Frame::Brought { epoch, why, .. } = frame {
+                return self.brought(node, life, epoch, why);
             }
             let is_present = self.placed(life.rank) == Some((node, life));
             if is_present || mutant!(LateBelieved) {
@@ -101,6 +111,9 @@ impl Launcher {
             Frame::Store { address } => self.store(node, address),
             Frame::Copied { epoch } => self.copied(node, epoch)?,
             Frame::Uncopied { epoch, why } => self.uncopied(node, epoch, why)?,
+            Frame::Held { number, more, determinants } => {
+                self.held(node, number, more, &determinants)?;
+            }
             Frame::Note { level, text } => self.report(Report::Note { node, level, text }),
             other => {
                 return Err(Malformed::new("frame", "one of an agent that serves", other.name()));
@@ -118,13 +131,14 @@ impl Launcher {
         match frame {
             Frame::Started { pid, .. } => self.report(Report::Started { life, node, pid }),
             Frame::Ended { end, .. } => self.rank_ended(life, end),
-            Frame::Checkpoint { .. } => self.ranks[life.rank as usize].has_checkpoint = true,
             Frame::Left { known, .. } => self.report(Report::Left { life, known }),
             Frame::Member { member, .. } => self.report(Report::Member { life, member }),
             Frame::Output { stream, bytes, .. } => {
                 self.output(node, bytes.len())?;
                 self.report(Report::Output { life, node, stream, bytes });
             }
+            Frame::Finalizing { .. } => self.change(life, node, RankState::Finalizing),
+            Frame::Link { peer, down, .. } => self.link(life, peer, down)?,
             Frame::InputTaken { bytes, .. } => self.report(Report::InputTaken { life, bytes }),
             Frame::Put { key, value, .. } => {
                 self.exchange.put(life, &key, &value)?;
@@ -146,6 +160,12 @@ impl Launcher {
             }
         }
         Ok(())
+    }
+
+    pub(super) fn check_stuck(&mut self) {
+        if let Some((waiting, gone)) = self.exchange.stuck() {
+            self.report(Report::Stuck { waiting, gone });
+        }
     }
 
     fn send_others(&mut self, from: NodeId, frame: &Frame) {

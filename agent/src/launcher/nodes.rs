@@ -1,10 +1,11 @@
 //! The nodes of a job: whether they have an agent, and the leases of those.
 
-use super::copies::Copy;
+use super::copies::Copies;
 use super::{Action, Launcher, Report};
 use crate::NodeId;
 use crate::hosts::Host;
 use crate::lease::Granted;
+use crate::network::HostAddress;
 use crate::place::SeatState;
 use crate::wire::Frame;
 use std::collections::BTreeSet;
@@ -21,6 +22,8 @@ pub(super) enum NodeState {
     Up,
     /// Its agent cannot be reached; its ranks may live until the lease has expired.
     Cut,
+    /// Its agent was asked to end its ranks for good: they may live until it has said so, or the lease has expired.
+    Revoked,
     /// No rank lives on it, and none is started any more.
     Ended,
 }
@@ -31,6 +34,8 @@ pub(super) struct Node {
     pub slots: u32,
     pub state: NodeState,
     pub granted: Granted,
+    /// The addresses of its host.
+    pub interfaces: Vec<HostAddress>,
     /// The last update of the roster that its ranks see.
     pub acked: u64,
     /// Bytes of output under way.
@@ -39,22 +44,23 @@ pub(super) struct Node {
     pub programs: BTreeSet<u32>,
     /// Where its copy store listens.
     pub store: Option<String>,
-    /// The copy of its own events.
-    pub copy: Copy,
+    /// The copies of its own events.
+    pub copies: Copies,
 }
 
 impl Node {
-    pub fn new(host: &Host) -> Node {
+    pub fn new(host: &Host, copies: u32) -> Node {
         Node {
             name: host.name.clone(),
             slots: host.slots,
             state: NodeState::Idle,
             granted: Granted::default(),
+            interfaces: Vec::new(),
             acked: 0,
             output: 0,
             programs: BTreeSet::new(),
             store: None,
-            copy: Copy::default(),
+            copies: Copies::new(copies),
         }
     }
 
@@ -66,7 +72,7 @@ impl Node {
     pub fn may_act(&self) -> bool {
         match self.state {
             NodeState::Up => true,
-            NodeState::Cut => !mutant!(AcksOfCutNotAwaited),
+            NodeState::Cut | NodeState::Revoked => !mutant!(AcksOfCutNotAwaited),
             _ => false,
         }
     }
@@ -75,7 +81,7 @@ impl Node {
         match self.state {
             NodeState::Idle => SeatState::Spare,
             NodeState::Starting { .. } | NodeState::Up => SeatState::Used,
-            NodeState::Cut | NodeState::Ended => SeatState::Gone,
+            NodeState::Cut | NodeState::Revoked | NodeState::Ended => SeatState::Gone,
         }
     }
 
@@ -83,7 +89,8 @@ impl Node {
     pub fn due(&self) -> Option<Duration> {
         match self.state {
             NodeState::Starting { until } => Some(until),
-            NodeState::Up | NodeState::Cut => self.granted.expiry(),
+            NodeState::Up => self.granted.expiry().into_iter().chain(self.copies.due()).min(),
+            NodeState::Cut | NodeState::Revoked => self.granted.expiry(),
             NodeState::Idle | NodeState::Ended => None,
         }
     }
@@ -111,7 +118,7 @@ impl Launcher {
                     self.node_ended(node, why);
                 }
             }
-            NodeState::Idle | NodeState::Cut | NodeState::Ended => {}
+            NodeState::Idle | NodeState::Cut | NodeState::Revoked | NodeState::Ended => {}
         }
     }
 
@@ -129,6 +136,9 @@ impl Launcher {
                 NodeState::Cut if node.granted.has_expired(self.now) => {
                     "the connection with its agent is lost, and its lease has ended"
                 }
+                NodeState::Revoked if node.granted.has_expired(self.now) => {
+                    "its agent has not said that its ranks have ended, and its lease has ended"
+                }
                 _ => continue,
             };
             self.node_ended(number as NodeId, why);
@@ -139,16 +149,12 @@ impl Launcher {
     pub(super) fn node_ended(&mut self, node: NodeId, why: &str) {
         let number = usize::from(node);
         let before = self.nodes[number].state;
-        let reachable = matches!(before, NodeState::Up | NodeState::Starting { .. });
-        if reachable && !mutant!(LateBelieved) {
+        let is_open = !matches!(before, NodeState::Idle | NodeState::Cut | NodeState::Ended);
+        if is_open && !mutant!(LateBelieved) {
             self.send(node, Frame::Revoke { why: why.to_owned() });
             self.actions.push(Action::Close(node));
         }
-        self.nodes[number].state = NodeState::Ended;
-        let lost = self.lose(node);
-        let refused = [0; 5];
-        let copy = self.holder(node).map(|(node, _)| node);
-        self.report(Report::NodeEnded { node, why: why.to_owned(), lost, refused, copy });
+        self.leaves(node, why, [0; 5]);
         let was_named =
             self.ranks.iter().any(|rank| rank.last == node) || self.config.reliable == Some(node);
         if matches!(before, NodeState::Starting { .. }) && !self.begun && was_named {
@@ -159,12 +165,25 @@ impl Launcher {
 
     /// An agent has said that no process of the job is left on its node.
     pub(super) fn goodbye(&mut self, node: NodeId, refused: [u64; 5]) {
-        self.nodes[usize::from(node)].state = NodeState::Ended;
+        let why = match self.nodes[usize::from(node)].state {
+            NodeState::Revoked => "its agent has ended its ranks",
+            _ => "its agent has left",
+        };
         self.actions.push(Action::Close(node));
+        self.leaves(node, why, refused);
+    }
+
+    /// No rank lives on a node from now on.
+    fn leaves(&mut self, node: NodeId, why: &str, refused: [u64; 5]) {
+        self.nodes[usize::from(node)].state = NodeState::Ended;
         let lost = self.lose(node);
-        let why = "its agent has left".to_owned();
-        let copy = self.holder(node).map(|(node, _)| node);
+        let (why, copy) = (why.to_owned(), self.holder(node).map(|(node, _)| node));
+        if !lost.is_empty() {
+            self.void_all_copies(node);
+            self.restart_links();
+        }
         self.report(Report::NodeEnded { node, why, lost, refused, copy });
+        self.check_answers(node);
     }
 
     /// The job has ended.

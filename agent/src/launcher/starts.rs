@@ -1,12 +1,13 @@
 //! Ranks: where they are placed, and when they may be started.
 
+use super::moves::Way;
 use super::nodes::{Node, NodeState};
 use super::{Launcher, Report};
 use crate::place::{self, Seat};
 use crate::roster::RankState;
 use crate::wire::{End, Frame, LeftBehind, Malformed};
 use crate::{Incarnation, NodeId, RankIncarnation};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How far an incarnation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,14 +28,22 @@ pub(super) struct Rank {
     pub phase: Phase,
     /// Where it was placed last.
     pub last: NodeId,
+    /// The node whose ranks' logs, or whose copy, have all that it has logged: the one where it was started last.
+    pub home: NodeId,
     /// The node that was asked what it leaves for its next incarnation.
     pub recovering: Option<NodeId>,
+    /// The order by which that node has its log; 0: it has run there.
+    pub copy: u64,
     /// The node that has its log.
     pub log: NodeId,
-    /// It has taken a checkpoint, which is on its node alone; others have dropped messages that it covers.
-    pub has_checkpoint: bool,
+    /// Its log is to be brought to the node where it is to be started.
+    pub way: Option<Way>,
+    /// Nodes to which it could not be brought.
+    pub avoid: BTreeSet<NodeId>,
     /// It is about to be started on another node than before, with its log.
     pub moves: bool,
+    /// What it leaves was reported, and it is not to be started yet.
+    is_reported: bool,
 }
 
 impl Rank {
@@ -45,10 +54,14 @@ impl Rank {
             incarnation: Incarnation(0),
             phase,
             last: node,
+            home: node,
             recovering: None,
+            copy: 0,
             log: node,
-            has_checkpoint: false,
+            way: None,
+            avoid: BTreeSet::new(),
             moves: false,
+            is_reported: false,
         }
     }
 
@@ -57,12 +70,37 @@ impl Rank {
         self.holds().unwrap_or(self.last)
     }
 
-    /// The node of which it takes a slot.
+    /// Whether its log is on its way: it is to be said, or to be brought, where it is.
+    pub fn awaits_log(&self) -> bool {
+        self.recovering.is_some() || self.way.is_some()
+    }
+
+    /// Whether it is to be started from a copy of its lost node's events, which was handed out.
+    pub fn has_copy(&self) -> bool {
+        !matches!(self.phase, Phase::Placed { .. }) && !self.awaits_log() && self.log != self.home
+    }
+
+    /// The node of which it takes a slot: also while its log is on the way there.
+    fn takes(&self) -> Option<NodeId> {
+        let comes = self.way.and_then(Way::to).or(self.recovering);
+        let waits = (self.phase == Phase::Over && self.log != self.home).then_some(self.log);
+        self.holds().or(comes).or(waits)
+    }
+
+    /// The node where it is, or is to be.
     fn holds(&self) -> Option<NodeId> {
         match self.phase {
             Phase::Waiting { node } => node,
             Phase::Published { node, .. } | Phase::Placed { node } => Some(node),
             Phase::Over => None,
+        }
+    }
+
+    /// Its log is not taken from the copy that was handed out.
+    pub fn forget_copy(&mut self) {
+        self.log = self.home;
+        if let Phase::Waiting { node } = &mut self.phase {
+            *node = None;
         }
     }
 
@@ -102,7 +140,7 @@ impl Launcher {
     }
 
     /// The incarnation whose log the next one needs.
-    fn ended(&self, number: u32) -> RankIncarnation {
+    pub(super) fn ended(&self, number: u32) -> RankIncarnation {
         let rank = &self.ranks[number as usize];
         let before = Incarnation(rank.incarnation.0.saturating_sub(1));
         let incarnation = if rank.phase == Phase::Over { rank.incarnation } else { before };
@@ -110,22 +148,30 @@ impl Launcher {
     }
 
     /// Asks the node of a rank for what it leaves, or, if that cannot be reached any more, the node with a copy.
-    fn ask_for_log(&mut self, number: u32) {
-        let home = self.ranks[number as usize].last;
+    pub(super) fn ask_for_log(&mut self, number: u32) {
+        let home = self.ranks[number as usize].home;
         let copy = match self.nodes[usize::from(home)].is_up() {
             true => Some((home, 0)),
             false => self.holder(home),
         };
         let Some((node, copy)) = copy else { return self.fail_without_log(number) };
-        if copy > 0 && self.ranks[number as usize].has_checkpoint {
-            let home = &self.nodes[usize::from(home)].name;
-            return self.fail(format!(
-                "rank {number} cannot be restarted: its checkpoint was on node {home} alone, which is lost, and others have \
-                 dropped messages that it covers"
-            ));
+        if copy > 0 && !self.stays_with_others(number) {
+            let rank = &mut self.ranks[number as usize];
+            (rank.way, rank.recovering) = (Some(Way::Wanted), None);
+            return;
         }
+        if copy > 0 && self.is_causal() {
+            self.ranks[number as usize].recovering = Some(node);
+            return self.ask_survivors(number);
+        }
+        self.ask(number, node, copy);
+    }
+
+    /// Asks a node for what a rank leaves, which it has by this order.
+    pub(super) fn ask(&mut self, number: u32, node: NodeId, copy: u64) {
         let life = self.ended(number);
-        self.ranks[number as usize].recovering = Some(node);
+        let rank = &mut self.ranks[number as usize];
+        (rank.recovering, rank.copy, rank.way) = (Some(node), copy, None);
         self.send(node, Frame::Recover { life, copy });
     }
 
@@ -143,9 +189,12 @@ impl Launcher {
             return Err(Malformed::new("incarnation that was recovered", expected, life));
         }
         (rank.recovering, rank.log) = (None, node);
-        rank.has_checkpoint |= left.checkpoint.is_some();
         match rank.phase {
-            Phase::Over => self.report(Report::Recovered { life, left }),
+            Phase::Over if rank.is_reported => {}
+            Phase::Over => {
+                rank.is_reported = true;
+                self.report(Report::Recovered { life, left });
+            }
             // It was to be started on a node that is lost.
             _ => rank.phase = Phase::Waiting { node: Some(node) },
         }
@@ -153,8 +202,8 @@ impl Launcher {
     }
 
     /// A rank is to be started again, and its log was on a node that is lost (*log-by-value-off-node*).
-    fn fail_without_log(&mut self, number: u32) {
-        let node = &self.nodes[usize::from(self.ranks[number as usize].last)].name;
+    pub(super) fn fail_without_log(&mut self, number: u32) {
+        let node = &self.nodes[usize::from(self.ranks[number as usize].home)].name;
         self.fail(match self.copies() {
             true => format!(
                 "rank {number} cannot be restarted: node {node} is lost, and no other node has a whole copy of its events"
@@ -174,12 +223,14 @@ impl Launcher {
             }
             self.generations[number as usize] = generation;
             rank.incarnation = Launcher::next(rank.incarnation);
+            rank.is_reported = false;
             let is_logged = self.config.logging.is_some() && !mutant!(RestartedWithoutLog);
             let node = if is_logged { rank.log } else { rank.last };
             let is_up = self.nodes[usize::from(node)].is_up();
-            rank.phase = Phase::Waiting { node: is_up.then_some(node) };
+            let is_asked = rank.awaits_log();
+            rank.phase = Phase::Waiting { node: (is_up && !is_asked).then_some(node) };
             self.exchange.begin(number);
-            if !is_up && is_logged {
+            if !is_up && !is_asked && is_logged {
                 self.ask_for_log(number);
             }
         }
@@ -244,7 +295,7 @@ impl Launcher {
     fn place(&mut self) {
         let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (number, rank) in self.ranks.iter().enumerate() {
-            if rank.phase == (Phase::Waiting { node: None }) && rank.recovering.is_none() {
+            if rank.phase == (Phase::Waiting { node: None }) && !rank.awaits_log() {
                 let sets = self.config.sets.as_ref();
                 let group = sets.map_or(usize::from(rank.last), |sets| sets[number]);
                 groups.entry(group).or_default().push(number);
@@ -266,9 +317,9 @@ impl Launcher {
         }
     }
 
-    fn seats(&self) -> Vec<Seat> {
+    pub(super) fn seats(&self) -> Vec<Seat> {
         let seat = |(number, node): (NodeId, &Node)| {
-            let ranks = self.ranks.iter().filter(|rank| rank.holds() == Some(number)).count();
+            let ranks = self.ranks.iter().filter(|rank| rank.takes() == Some(number)).count();
             Seat { state: node.seat(), slots: node.slots, ranks: ranks as u32 }
         };
         (0..).zip(&self.nodes).map(seat).collect()
@@ -278,8 +329,11 @@ impl Launcher {
     fn announce(&mut self) {
         let epoch = self.roster.epoch() + 1;
         for number in 0..self.ranks.len() {
+            let Phase::Waiting { node: Some(node) } = self.ranks[number].phase else { continue };
+            if self.lacks_another(number) && !mutant!(SetInParts) {
+                continue;
+            }
             let rank = &mut self.ranks[number];
-            let Phase::Waiting { node: Some(node) } = rank.phase else { continue };
             if self.nodes[usize::from(node)].is_up() {
                 rank.phase = Phase::Published { node, epoch };
                 let moves = std::mem::replace(&mut rank.last, node) != node;
@@ -289,7 +343,8 @@ impl Launcher {
                 let life = RankIncarnation { rank: number as u32, incarnation };
                 self.change(life, node, RankState::Live);
                 if moves && !mutant!(ArrivalsNotCopied) {
-                    self.void_copy(node);
+                    self.mix(node);
+                    self.void_copies(node);
                 }
             }
         }
@@ -300,7 +355,8 @@ impl Launcher {
     fn start(&mut self) {
         let ready: Vec<usize> =
             (0..self.ranks.len()).filter(|rank| self.may_start(*rank)).collect();
-        if !self.begun && !mutant!(BeginsEarly) && ready.len() < self.ranks.len() {
+        let waits = ready.len() < self.ranks.len() || !self.listeners.are_known();
+        if !self.begun && !mutant!(BeginsEarly) && waits {
             return;
         }
         for number in ready {
@@ -309,6 +365,15 @@ impl Launcher {
             let Phase::Published { node, .. } = rank.phase else { continue };
             rank.phase = Phase::Placed { node };
             rank.moves = false;
+            rank.avoid.clear();
+            let (home, copy) = (rank.home, rank.copy);
+            if !mutant!(FormerLogUsed) {
+                rank.home = node;
+            }
+            if home != node && !mutant!(OtherCopyUsed) {
+                self.use_one_copy(home, copy);
+            }
+            let rank = &self.ranks[number];
             let life = RankIncarnation { rank: number as u32, incarnation: rank.incarnation };
             let app = self.config.apps.get(number).copied().unwrap_or(0);
             let is_new = self.nodes[usize::from(node)].programs.insert(app);

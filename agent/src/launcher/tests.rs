@@ -1,3 +1,10 @@
+mod copies;
+mod held;
+mod links;
+mod moves;
+mod networks;
+mod together;
+
 use super::*;
 use crate::wire::{Durability, EventKind, LoggingProtocol, RankCare};
 
@@ -21,6 +28,7 @@ fn config(hosts: &str, ranks: usize) -> Config {
         network: String::new(),
         terms: Terms::default(),
         start_timeout: Duration::from_secs(30),
+        link_timeout: Duration::from_secs(60),
         output_window: 100,
         care: RankCare::default(),
     }
@@ -52,11 +60,13 @@ fn begun(mut launcher: Launcher) -> Launcher {
     let started = at(&mut launcher, 0, Event::Begin);
     assert_eq!(started, [Action::StartAgent(0), Action::StartAgent(1)], "a spare has no agent");
     let one = from(&mut launcher, 0, Frame::Hello(Hello::default()));
-    let logging = logs.then_some((0, "LOGGING"));
     let rosters = [(0, "ROSTER"), (0, "ROSTER")];
-    let expected: Vec<_> = [(0, "WELCOME")].into_iter().chain(logging).chain(rosters).collect();
+    let expected: Vec<_> = [(0, "WELCOME")].into_iter().chain(rosters).collect();
     assert_eq!(sent(&one), expected);
-    from(&mut launcher, 1, Frame::Hello(Hello::default()));
+    let two = sent(&from(&mut launcher, 1, Frame::Hello(Hello::default())));
+    let network = |node| [Some((node, "NETWORK")), logs.then_some((node, "LOGGING"))];
+    let listeners: Vec<_> = [network(0), network(1)].into_iter().flatten().flatten().collect();
+    assert!(two.windows(listeners.len()).any(|sent| sent == listeners), "{two:?}");
     let epoch = launcher.roster().epoch();
     assert_eq!(sent(&from(&mut launcher, 0, Frame::RosterAck { epoch })), []);
     let all = from(&mut launcher, 1, Frame::RosterAck { epoch });
@@ -201,8 +211,12 @@ fn logged() -> Launcher {
 }
 
 fn logged_with(durability: Durability) -> Launcher {
+    logged_by(LoggingProtocol::Pessimistic, durability)
+}
+
+fn logged_by(protocol: LoggingProtocol, durability: Durability) -> Launcher {
     let logging = Logging {
-        protocol: LoggingProtocol::Pessimistic,
+        protocol,
         events: EventKind::Nondeterministic,
         durability,
         memory: 0,
@@ -258,6 +272,48 @@ fn a_rank_is_not_started_again_without_its_log() {
     }
 }
 
+/// A job of one rank on each of four nodes, on all of which it runs, with copies of each node on the next ones.
+fn on_four_nodes(copies: u32) -> Launcher {
+    on_four_nodes_in_sets(copies, vec![0, 1, 2, 3])
+}
+
+/// The same; ranks of the same set are on one node.
+fn on_four_nodes_in_sets(copies: u32, sets: Vec<usize>) -> Launcher {
+    on_four_nodes_by(LoggingProtocol::Pessimistic, copies, sets)
+}
+
+/// The same by another protocol; a fifth rank is on the first node.
+fn on_four_nodes_by(protocol: LoggingProtocol, copies: u32, sets: Vec<usize>) -> Launcher {
+    on_nodes(if sets.len() == 5 { "a:2,b,c,d" } else { "a,b,c,d" }, protocol, copies, sets)
+}
+
+/// The same on these hosts.
+fn on_nodes(hosts: &str, protocol: LoggingProtocol, copies: u32, sets: Vec<usize>) -> Launcher {
+    let ranks = sets.len();
+    let logging = Logging {
+        protocol,
+        events: EventKind::Nondeterministic,
+        durability: Durability::Copies(copies),
+        memory: 0,
+        sets: sets.iter().map(|set| *set as u32).collect(),
+    };
+    let terms = Terms { lease: Duration::from_secs(1000), ..Terms::default() };
+    let (logging, sets) = (Some(logging), Some(sets));
+    let config = Config { logging, terms, sets, ..config(hosts, ranks) };
+    let mut launcher = Launcher::new(config).unwrap();
+    let nodes = launcher.nodes.len() as NodeId;
+    at(&mut launcher, 0, Event::Begin);
+    (0..nodes).for_each(|node| drop(from(&mut launcher, node, Frame::Hello(Hello::default()))));
+    let epoch = launcher.roster().epoch();
+    (0..nodes).for_each(|node| drop(from(&mut launcher, node, Frame::RosterAck { epoch })));
+    for node in 0..nodes {
+        for (home, epoch, _) in store(&mut launcher, node) {
+            from(&mut launcher, home, Frame::Copied { epoch });
+        }
+    }
+    launcher
+}
+
 /// The orders to copy among these actions: the node, the number, and where to.
 fn orders(actions: &[Action]) -> Vec<(NodeId, u64, NodeId)> {
     let order = |action: &Action| match action {
@@ -269,52 +325,4 @@ fn orders(actions: &[Action]) -> Vec<(NodeId, u64, NodeId)> {
 
 fn store(launcher: &mut Launcher, node: NodeId) -> Vec<(NodeId, u64, NodeId)> {
     orders(&from(launcher, node, Frame::Store { address: format!("{node}:1") }))
-}
-
-/// The same job, with copies of all events on another node. Node c is not up.
-fn copied() -> Launcher {
-    let mut launcher = logged_with(Durability::Copies(2));
-    store(&mut launcher, 0);
-    store(&mut launcher, 1);
-    // The spare does not come up: the next node it is.
-    let ordered = orders(&at(&mut launcher, 1, Event::Broken { node: 2, why: "no route".into() }));
-    assert_eq!(ordered, [(0, 1, 1), (1, 2, 0)]);
-    launcher
-}
-
-#[test]
-fn a_copy_is_used_when_all_of_it_is_there() {
-    for is_whole in [false, true] {
-        let mut launcher = copied();
-        if is_whole {
-            from(&mut launcher, 1, Frame::Copied { epoch: 2 });
-        }
-        at(&mut launcher, 1, Event::Broken { node: 1, why: "a test".into() });
-        let asked = at(&mut launcher, 1, Event::Recover(vec![2]));
-        if !is_whole {
-            let why = failure(&asked).unwrap_or_else(|| panic!("{asked:?}"));
-            assert!(why.contains("no other node has a whole copy"), "{why}");
-            continue;
-        }
-        assert_eq!(asked, [Action::Send(0, Frame::Recover { life: life(2), copy: 2 })]);
-        let left = LeftBehind { events: 3, checkpoint: None };
-        from(&mut launcher, 0, Frame::Recovered { life: life(2), left });
-        at(&mut launcher, 1, Event::Restart { ranks: vec![2], generation: 1 });
-        assert_eq!(launcher.map()[2], 0);
-    }
-}
-
-#[test]
-fn a_copy_that_is_lost_is_replaced_or_given_up() {
-    let mut launcher = copied();
-    // Its copy store was started again, and has nothing.
-    assert_eq!(store(&mut launcher, 0), [(1, 3, 0)]);
-    let copied = from(&mut launcher, 1, Frame::Copied { epoch: 2 });
-    assert_eq!(copied, [], "of an order that counts no more");
-    from(&mut launcher, 1, Frame::Copied { epoch: 3 });
-    let uncopied = Frame::Uncopied { epoch: 3, why: "no route".into() };
-    let actions = from(&mut launcher, 1, uncopied);
-    assert_eq!(orders(&actions), [(1, 4, 1)], "nowhere, since no other node is left");
-    let early = from(&mut launcher, 1, Frame::Copied { epoch: 5 });
-    assert_eq!(sent(&early)[0], (1, "REVOKE"));
 }

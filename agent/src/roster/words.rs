@@ -223,7 +223,7 @@ impl<'a> Reader<'a> {
         let state = (word >> 48) as u8;
         let known = RankState::from_u8(state).filter(|_| word >> 56 == 0);
         let state =
-            known.ok_or_else(|| wrong("life", "a state of 0 to 3", format!("{word:#x}")))?;
+            known.ok_or_else(|| wrong("life", "a state of 0 to 4", format!("{word:#x}")))?;
         let life = RankIncarnation::new(rank, word as u32);
         Ok(Change { life, node: (word >> 32) as NodeId, state })
     }

@@ -11,6 +11,7 @@ use std::time::Duration;
 /// Lengths of time are in microseconds.
 pub const LEASE: u64 = 1_000_000;
 pub const KILL: u64 = 200_000;
+pub const LINK_TIMEOUT: u64 = 2 * LEASE;
 /// Faults begin within this time.
 const FAULTS_UNTIL: u64 = 4 * LEASE;
 
@@ -19,7 +20,7 @@ pub fn terms() -> Terms {
 }
 
 /// A clock, which differs from the others and from real time.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Clock {
     pub offset: u64,
     /// Its rate differs by so many in 10 000 from real time: A1 of the specification.
@@ -65,6 +66,8 @@ pub enum What {
     CutUp { length: u64 },
     /// As a cut, but only what the launcher sends is late.
     CutDown { length: u64 },
+    /// The node and another one do not reach each other, and both reach the launcher.
+    CutLink { other: usize, length: u64 },
     /// The channel breaks, with what is under way.
     Break,
     /// The agent stands still.
@@ -73,8 +76,16 @@ pub enum What {
     PauseLauncher { length: u64 },
     /// The agent is killed.
     KillAgent,
+    /// The copy store of the node ends: what it has is gone, and another one begins with nothing.
+    KillStore,
+    /// The copy store that is asked for a log next ends so, at about the moment when it is asked, or that copy is damaged.
+    KillAsked,
+    /// This event logger of the node ends, of those that copy. Another one copies everything by the same order.
+    KillLogger { logger: u32 },
     /// The node is gone.
     Crash,
+    /// The nodes of these bits are gone at the same moment.
+    CrashAll { nodes: u32 },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +95,7 @@ pub struct Fault {
     pub what: What,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Case {
     pub seed: u64,
     /// Slots of each host.
@@ -93,8 +104,10 @@ pub struct Case {
     pub sets: bool,
     /// Messages are logged: what a rank leaves is found out before it is started again, on its node.
     pub logs: bool,
-    /// The events of a node's ranks are copied to another node, too.
-    pub copies: bool,
+    /// On how many nodes the events of a node's ranks are, with that itself; 0: they are not copied.
+    pub copies: u32,
+    /// Others depend on events that are not stable, and hold them.
+    pub causal: bool,
     /// The last host has no faults and no ranks at first, and keeps all copies.
     pub reliable: bool,
     pub launcher: Clock,
@@ -119,9 +132,15 @@ impl Case {
         Config {
             sets: self.sets.then(|| crate::sets::by_node(&placed)),
             logging: self.logs.then(|| Logging {
-                protocol: LoggingProtocol::Pessimistic,
+                protocol: match self.causal {
+                    true => LoggingProtocol::Causal,
+                    false => LoggingProtocol::Pessimistic,
+                },
                 events: EventKind::Nondeterministic,
-                durability: if self.copies { Durability::Copies(2) } else { Durability::Process },
+                durability: match self.copies {
+                    0 => Durability::Process,
+                    copies => Durability::Copies(copies),
+                },
                 memory: 0,
                 sets: (0..self.ranks).collect(),
             }),
@@ -136,6 +155,7 @@ impl Case {
             network: String::new(),
             terms: terms(),
             start_timeout: Duration::from_micros(2 * LEASE),
+            link_timeout: Duration::from_micros(LINK_TIMEOUT),
             output_window: 4096,
             care: RankCare::default(),
         }
@@ -172,8 +192,64 @@ impl Case {
             hosts.push(apart.u32(1..=3));
             clocks.push(Clock::new(&mut apart));
         }
-        Case { seed, ranks, logs, copies, reliable, sets, launcher, clocks, hosts, faults, delay }
+        let causal = logs && copies && !reliable && apart.bool();
+        let cuts = if logs && apart.u8(..) < 96 { apart.usize(1..=3) } else { 0 };
+        for _ in 0..cuts {
+            let (node, behind) = (apart.usize(0..hosts.len()), apart.usize(1..hosts.len()));
+            let other = (node + behind) % hosts.len();
+            let length = if apart.u8(..) < 64 { apart.u64(0..4 * LEASE) } else { u64::MAX };
+            let at = apart.u64(0..FAULTS_UNTIL / 2);
+            faults.push(Fault { at, node, what: What::CutLink { other, length } });
+        }
+        let copies = if copies { *apart.choice(&[2, 3, 3, 4]).unwrap_or(&2) } else { 0 };
+        if logs && copies > 2 && !reliable && !causal && apart.u8(..) < 224 {
+            faults = together(&mut apart, hosts.len(), copies, ranks);
+        }
+        if logs && copies > 0 && apart.u8(..) < 64 {
+            keepers(&mut apart, hosts.len(), copies, &mut faults);
+        }
+        let case = Case { seed, ranks, logs, copies, causal, reliable, ..Case::default() };
+        Case { sets, launcher, clocks, hosts, faults, delay, ..case }
     }
+}
+
+/// Copy stores and event loggers end: at any time, or when a copy store is asked for a log. For each there is one node less that is
+/// lost at the same moment.
+fn keepers(rng: &mut Rng, hosts: usize, copies: u32, faults: &mut Vec<Fault>) {
+    let what = match rng.u8(..) {
+        0..32 => What::KillLogger { logger: rng.u32(1..copies.max(2)) },
+        32..64 => What::KillStore,
+        _ => What::KillAsked,
+    };
+    let at = if what == What::KillAsked { 0 } else { rng.u64(0..FAULTS_UNTIL) };
+    let is_store = !matches!(what, What::KillLogger { .. });
+    for fault in faults.iter_mut().filter(|_| is_store) {
+        if let What::CrashAll { nodes } = &mut fault.what
+            && nodes.count_ones() + 1 >= copies
+        {
+            *nodes &= *nodes - 1;
+        }
+    }
+    faults.push(Fault { at, node: rng.usize(0..hosts), what });
+}
+
+/// Several nodes are lost at once, and later perhaps others: as many as copies allow, if these are there. A rank may be killed
+/// before.
+fn together(rng: &mut Rng, hosts: usize, copies: u32, ranks: u32) -> Vec<Fault> {
+    let (mut faults, mut at) = (Vec::new(), 0);
+    if rng.bool() {
+        let what = What::KillRank(rng.u32(0..ranks));
+        faults.push(Fault { at: rng.u64(0..FAULTS_UNTIL), node: 0, what });
+    }
+    for _ in 0..rng.usize(1..=2) {
+        at += rng.u64(LEASE..2 * LEASE);
+        let mut nodes: u32 = 0;
+        while nodes == 0 || nodes.count_ones() < (copies - 1).min(hosts as u32 - 1) {
+            nodes |= 1 << rng.usize(0..hosts);
+        }
+        faults.push(Fault { at, node: 0, what: What::CrashAll { nodes } });
+    }
+    faults
 }
 
 fn what(rng: &mut Rng, ranks: u32) -> What {

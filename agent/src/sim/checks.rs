@@ -1,7 +1,9 @@
 //! What must hold after every step.
 
+use super::case::{Fault, What};
 use super::world::World;
 use crate::agent::State;
+use std::collections::BTreeMap;
 
 /// Barriers of a program.
 pub const BARRIERS: u64 = 2;
@@ -14,7 +16,29 @@ impl World {
         self.check_one_acts()?;
         self.check_roster()?;
         self.check_barriers()?;
+        self.check_sets()?;
         self.check_spared()
+    }
+
+    /// with-its-log: a job without faults but killed ranks, copy stores and event loggers, and hosts that are lost at once, survives as
+    /// many as copies count.
+    pub fn check_survived(&mut self) -> Result<(), String> {
+        let is_small = |fault: &Fault| {
+            let is_keeper =
+                matches!(fault.what, What::KillStore | What::KillAsked | What::KillLogger { .. });
+            is_keeper || matches!(fault.what, What::KillRank(_) | What::CrashAll { .. })
+        };
+        let has_copies = self.case.logs && self.case.copies > 0 && !self.case.causal;
+        if !has_copies || self.copying.exceeded || !self.case.faults.iter().all(is_small) {
+            return Ok(());
+        }
+        match self.ended.failed {
+            0 => {
+                self.ended.together += u32::from(self.copying.together);
+                Ok(())
+            }
+            _ => Err("with-its-log: the job ends, and copies of all events were left".to_owned()),
+        }
     }
 
     /// one-acts: no rank has two live incarnations.
@@ -76,6 +100,21 @@ impl World {
             )),
             None => Ok(()),
         }
+    }
+
+    /// a set is stable together: one event logger cuts the events of all its ranks.
+    fn check_sets(&self) -> Result<(), String> {
+        let mut places = BTreeMap::new();
+        for (node, host) in self.hosts.iter().enumerate() {
+            for &rank in host.processes.keys().filter(|_| self.case.logs) {
+                let Some(&set) = self.moves.sets.get(rank as usize) else { continue };
+                let other = *places.entry(set).or_insert(node);
+                if other != node {
+                    return Err(format!("sets: set {set} has ranks on nodes {other} and {node}"));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// spared: an agent without a fault is not fenced.

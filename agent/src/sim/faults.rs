@@ -2,6 +2,7 @@
 
 use super::case::{Fault, KILL, LEASE, What};
 use super::world::{Happening, Side, World};
+use crate::NodeId;
 use crate::launcher::Event;
 
 impl World {
@@ -24,6 +25,19 @@ impl World {
             self.at(self.launcher_paused_until, Happening::WakeLauncher);
             return Ok(());
         }
+        match what {
+            What::KillStore => self.kill_store(node),
+            What::KillAsked => self.moves.kill_asked = true,
+            What::KillLogger { logger } => self.kill_logger(node, logger),
+            What::CrashAll { nodes } => self.crash_all(nodes),
+            What::CutLink { other, length } => self.cut_link(node, other, length),
+            _ => self.fault_of_node(node, what),
+        }
+        Ok(())
+    }
+
+    /// One that concerns a host and its agent.
+    fn fault_of_node(&mut self, node: usize, what: What) {
         self.hosts[node].faulty = true;
         let until = |length| self.now + length;
         match what {
@@ -45,17 +59,40 @@ impl World {
                 self.at(until, Happening::WakeAgent(node));
             }
             What::KillAgent => self.end_agent(node),
-            What::Crash => {
-                self.hosts[node].crashed = true;
-                self.hosts[node].agent = None;
-                self.hosts[node].guard = None;
-                self.hosts[node].copies.clear();
-                self.hosts[node].processes.clear();
-                self.break_channel(node);
-            }
-            What::KillRank(_) | What::Kill(_) | What::PauseLauncher { .. } => {}
+            What::Crash => self.crash(node),
+            What::KillRank(_)
+            | What::Kill(_)
+            | What::PauseLauncher { .. }
+            | What::KillStore
+            | What::KillAsked
+            | What::KillLogger { .. }
+            | What::CrashAll { .. }
+            | What::CutLink { .. } => {}
         }
-        Ok(())
+    }
+
+    /// The hosts of these bits are gone at the same moment.
+    fn crash_all(&mut self, nodes: u32) {
+        let is_new = |node: &usize| nodes & (1 << *node) != 0 && !self.hosts[*node].crashed;
+        let lost: Vec<usize> = (0..self.hosts.len()).filter(is_new).collect();
+        self.copying.together |= lost.len() > 1;
+        lost.into_iter().for_each(|node| self.crash(node));
+        // What a copy store has that ends sooner or later does not count.
+        let ends = |fault: &&Fault| matches!(fault.what, What::KillStore | What::KillAsked);
+        let stores = self.case.faults.iter().filter(ends).count();
+        let gone = (0..self.hosts.len()).filter(|node| self.hosts[*node].crashed);
+        let gone: Vec<NodeId> = gone.map(|node| node as NodeId).collect();
+        self.copying.exceeded |= !self.launcher.survives(&gone, stores);
+    }
+
+    /// A host is gone.
+    fn crash(&mut self, node: usize) {
+        let host = &mut self.hosts[node];
+        (host.faulty, host.crashed) = (true, true);
+        (host.agent, host.guard) = (None, None);
+        host.copies.clear();
+        host.processes.clear();
+        self.break_channel(node);
     }
 
     /// A channel is lost. Each end notices when it likes, or, if it only listens, not at all.

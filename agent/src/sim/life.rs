@@ -4,10 +4,10 @@
 use super::case::LEASE;
 use super::checks::BARRIERS;
 use super::world::{Happening, World};
-use crate::RankIncarnation;
 use crate::agent;
 use crate::launcher::{Event, Report};
 use crate::wire::{End, Frame};
+use crate::{NodeId, RankIncarnation};
 
 impl World {
     /// What follows from a report.
@@ -53,20 +53,43 @@ impl World {
                 self.ended.failed = 1;
                 Ok(vec![Event::Finish])
             }
-            Report::Copying { node, to } => {
-                let reliable = self.hosts.len() - 1;
-                let right = usize::from(node) == reliable || to.map(usize::from) == Some(reliable);
-                match self.case.reliable && !right && self.hosts[reliable].agent.is_some() {
-                    true if !self.launcher_was_paused => {
-                        Err(format!("reliable: the events of node {node} are copied to {to:?}"))
-                    }
-                    _ => Ok(Vec::new()),
-                }
+            Report::NodeRevoked { .. } => {
+                self.ended.revoked += 1;
+                Ok(Vec::new())
+            }
+            Report::NotMoved { .. } => {
+                self.ended.brought_again += 1;
+                Ok(Vec::new())
+            }
+            Report::NoCopy { .. } => {
+                self.ended.lacking += 1;
+                Ok(Vec::new())
+            }
+            Report::Copying { node, logger, to, .. } => {
+                self.copying.ordered.insert((node, logger), to);
+                // The first event logger chooses first.
+                if logger == 1 { self.check_reliable(node, to) } else { Ok(Vec::new()) }
             }
             Report::Stuck { waiting, gone } => Err(format!("rank {waiting} waits for {gone}")),
             Report::Done => {
                 self.done = true;
                 Ok(Vec::new())
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// reliable: events are copied to the reliable host, if that is there.
+    fn check_reliable(&self, node: NodeId, to: Option<NodeId>) -> Result<Vec<Event>, String> {
+        let reliable = self.hosts.len() - 1;
+        let mut of_node = self.copying.ordered.iter().filter(|((of, _), _)| *of == node);
+        let right = usize::from(node) == reliable
+            || of_node.any(|(_, to)| to.map(usize::from) == Some(reliable));
+        let was_cut = !self.hosts[reliable].cut_from.is_empty();
+        let is_there = self.hosts[reliable].agent.is_some() && !was_cut;
+        match self.case.reliable && !right && is_there {
+            true if !self.launcher_was_paused => {
+                Err(format!("reliable: the events of node {node} are copied to {to:?}"))
             }
             _ => Ok(Vec::new()),
         }
@@ -102,6 +125,18 @@ impl World {
         self.goes_on(node, life);
     }
 
+    /// A process ends.
+    pub fn dies(&mut self, node: usize, life: RankIncarnation, signal: Option<i32>) {
+        let process = self.hosts[node].processes.get(&life.rank);
+        let is_it = process.is_some_and(|process| process.incarnation == life.incarnation);
+        if is_it {
+            self.hosts[node].processes.remove(&life.rank);
+            self.note(format!("{life} on node {node} ends: {signal:?}"));
+            let soon = self.now + self.rng.u64(0..1000);
+            self.at(soon, Happening::Reaped(node, life, signal));
+        }
+    }
+
     /// A process does its next step after a while.
     pub fn goes_on(&mut self, node: usize, life: RankIncarnation) {
         let soon = self.now + self.rng.u64(0..LEASE / 2);
@@ -114,6 +149,10 @@ impl World {
         let barriers = self.hosts[node].barriers;
         let Some(process) = self.hosts[node].processes.get_mut(&rank) else { return Ok(()) };
         if process.incarnation != life.incarnation {
+            return Ok(());
+        }
+        if self.case.logs && self.waits_for_link(node, life) {
+            self.goes_on(node, life);
             return Ok(());
         }
         if self.case.logs {

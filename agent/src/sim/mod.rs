@@ -8,8 +8,12 @@ mod checks;
 mod copies;
 mod ended;
 mod faults;
+mod held;
 mod life;
+mod links;
+mod moves;
 mod node;
+mod stores;
 mod world;
 
 use crate::mutant::{self, Mutant};
@@ -89,6 +93,13 @@ fn two_incarnations_of_a_rank_never_both_act() {
     assert!(share(all.fenced, seeds) > 20, "agents lose their leases: {all:?}");
     assert!(all.recovered > 100, "logs are handed over: {all:?}");
     assert!(all.from_copies > 100, "copies of lost nodes are used: {all:?}");
+    assert!(all.from_survivors > 10, "survivors hand over what they hold: {all:?}");
+    assert!(all.from_checkpoints > 100, "checkpoints of lost nodes are used: {all:?}");
+    assert!(all.brought > 30, "logs are brought to other nodes: {all:?}");
+    assert!(all.lacking > 20, "other copies are used where one is gone: {all:?}");
+    assert!(all.brought_again > 10, "they are brought elsewhere when that fails: {all:?}");
+    assert!(all.revoked > 50, "nodes are ended that others do not reach: {all:?}");
+    assert!(all.together > 50, "jobs finish after several nodes were lost at once: {all:?}");
     assert!(all.alone > 20, "jobs finish on the reliable host alone: {all:?}");
     assert!(share(all.moved, seeds) > 20, "ranks start on other nodes: {all:?}");
 }
@@ -123,6 +134,8 @@ mod mutants {
         check_after_act: CheckAfterAct,
         no_margin: NoMargin,
         ended_when_broken: EndedWhenBroken,
+        ended_when_revoked: EndedWhenRevoked,
+        links_awaited: LinksAwaited,
         late_believed: LateBelieved,
         acks_not_awaited: AcksNotAwaited,
         acks_of_cut_not_awaited: AcksOfCutNotAwaited,
@@ -137,8 +150,19 @@ mod mutants {
         restarted_without_log: RestartedWithoutLog,
         lost_answer_awaited: LostAnswerAwaited,
         copied_when_ordered: CopiedWhenOrdered,
+        announced_before_elsewhere: AnnouncedBeforeElsewhere,
         former_copy_counts: FormerCopyCounts,
         arrivals_not_copied: ArrivalsNotCopied,
+        two_on_one_node: TwoOnOneNode,
+        first_copy_alone: FirstCopyAlone,
+        first_copy_awaited: FirstCopyAwaited,
+        announced_with_first_copy: AnnouncedWithFirstCopy,
         reliable_passed_over: ReliablePassedOver,
+        one_answer_is_enough: OneAnswerIsEnough,
+        bring_not_awaited: BringNotAwaited,
+        bring_awaited: BringAwaited,
+        former_log_used: FormerLogUsed,
+        sets_spread: SetsSpread,
+        lost_copy_counts: LostCopyCounts,
     }
 }

@@ -3,10 +3,11 @@
 use super::case::Clock;
 use super::channel::Channel;
 use crate::agent::Agent;
+use crate::network::HostAddress;
 use crate::roster::Roster;
-use crate::wire::Direction;
+use crate::wire::{Direction, Hello};
 use crate::{Incarnation, RankIncarnation};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 #[derive(Debug)]
 pub struct Host {
@@ -25,16 +26,26 @@ pub struct Host {
     pub barriers: u64,
     pub values: BTreeMap<String, String>,
     pub processes: BTreeMap<u32, Process>,
-    /// Where events of its ranks are to be copied, by which order; nowhere, if that is this host.
-    pub target: Option<(u64, usize)>,
-    /// All of them are there.
-    pub is_copied: bool,
-    /// Events that each rank has had here.
-    pub events: BTreeMap<u32, u64>,
-    /// Copies for other hosts: the order, and how many events of each rank.
-    pub copies: BTreeMap<(u64, u32), u64>,
+    /// Where events of its ranks are to be copied, by the event logger that does.
+    pub targets: BTreeMap<u32, Target>,
+    /// What each rank has here.
+    pub logs: BTreeMap<u32, RankLog>,
+    /// How often its copy store has ended.
+    pub store: u64,
+    /// Copies for other hosts, by their orders.
+    pub copies: BTreeMap<(u64, u32), RankLog>,
+    /// Orders whose copies were handed out.
+    pub closed: BTreeSet<u64>,
+    /// Events of ranks on other hosts that ranks of this one depend on: up to these.
+    pub held: BTreeMap<u32, u64>,
+    /// What others have held, for ranks that are to be recovered here.
+    pub held_by_others: BTreeMap<u32, u64>,
     /// What was found of ranks that are to be started here again.
-    pub recovered: BTreeMap<u32, u64>,
+    pub recovered: BTreeMap<u32, RankLog>,
+    /// Hosts that this one does not reach, and until when.
+    pub cut_from: BTreeMap<usize, u64>,
+    /// Links that its ranks have reported.
+    pub links_down: BTreeSet<(RankIncarnation, RankIncarnation)>,
     /// It is gone: nothing is started on it.
     pub crashed: bool,
     /// Its agent was welcomed.
@@ -59,17 +70,43 @@ impl Host {
             barriers: 0,
             values: BTreeMap::new(),
             processes: BTreeMap::new(),
-            target: None,
-            is_copied: false,
-            events: BTreeMap::new(),
+            targets: BTreeMap::new(),
+            logs: BTreeMap::new(),
+            store: 0,
             copies: BTreeMap::new(),
+            held: BTreeMap::new(),
+            held_by_others: BTreeMap::new(),
+            closed: BTreeSet::new(),
             recovered: BTreeMap::new(),
+            cut_from: BTreeMap::new(),
+            links_down: BTreeSet::new(),
             crashed: false,
             was_up: false,
             tick: 0,
             faulty: false,
         }
     }
+}
+
+/// Where an event logger copies to.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    pub epoch: u64,
+    /// Nowhere, if that is the host itself.
+    pub to: usize,
+    /// Which of its copy stores.
+    pub store: u64,
+    /// All events are there.
+    pub is_copied: bool,
+}
+
+/// What outlives the processes of a rank.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RankLog {
+    /// How many events it has had.
+    pub events: u64,
+    /// How many of them its last checkpoint covers; 0: there is none.
+    pub checkpoint: u64,
 }
 
 /// The process of a rank.
@@ -88,4 +125,15 @@ impl Process {
     pub fn life(&self, rank: u32) -> RankIncarnation {
         RankIncarnation { rank, incarnation: self.incarnation }
     }
+}
+
+/// What the agent of a node says first: the node has a bridge, as all have, and an address of its own.
+pub fn hello(node: usize) -> Hello {
+    let one = |interface: &str, address: [u8; 4], prefix| HostAddress {
+        interface: interface.to_owned(),
+        address: address.into(),
+        prefix,
+    };
+    let own = one("eth0", [10, 0, 0, node as u8 + 1], 24);
+    Hello { interfaces: vec![one("docker0", [172, 17, 0, 1], 16), own], ..Hello::default() }
 }

@@ -2,11 +2,13 @@
 
 use super::case::{Case, Fault, LEASE};
 use super::channel::Arrival;
+use super::copies::Copying;
 use super::ended::Ended;
+use super::moves::Moves;
 use super::node::Host;
 use crate::agent::{self, Agent};
 use crate::launcher::{self, Launcher};
-use crate::wire::{Direction, End, Frame, Hello, LeftBehind};
+use crate::wire::{BringOrder, Direction, End, Frame, LeftBehind};
 use crate::{NodeId, RankIncarnation};
 use fastrand::Rng;
 use std::collections::{BTreeMap, VecDeque};
@@ -45,8 +47,18 @@ pub enum Happening {
     Reaped(usize, RankIncarnation, Option<i32>),
     /// Its agent has found out what it leaves.
     Recovered(usize, RankIncarnation, LeftBehind),
-    /// Events are copied to another host, as an order says.
-    Copies(usize, u64),
+    /// Ranks of a host have a message that depends on the events of a rank up to this one.
+    Depends(usize, RankIncarnation, u64),
+    /// An agent says what its ranks hold.
+    Answers(usize, u64),
+    /// What a rank of a lost node leaves arrives at another host, or does not.
+    Brings(usize, RankIncarnation, BringOrder),
+    /// An event logger copies events to another host, as an order says.
+    Copies(usize, u32, u64),
+    /// The copy store that a host has now is reported.
+    Stores(usize),
+    /// A checkpoint of a rank is copied to another host, as the last order says.
+    CopiesCheckpoint(usize, u32),
     /// It is started again: its whole set has ended.
     Restarts(u32),
 }
@@ -73,8 +85,14 @@ pub struct World {
     pub passed: u64,
     pub finished: Vec<bool>,
     pub last_node: Vec<Option<usize>>,
+    /// Where all ranks listen.
+    network: Option<String>,
     /// Events of each rank that others may depend on.
     pub stable: Vec<u64>,
+    /// The last checkpoint of each rank of which others have dropped what it covers.
+    pub announced: Vec<u64>,
+    pub copying: Copying,
+    pub moves: Moves,
     pub done: bool,
     pub ended: Ended,
     pub trace: Vec<String>,
@@ -89,6 +107,8 @@ impl World {
             now: 0,
             queue: BTreeMap::new(),
             number: 0,
+            network: None,
+            moves: Moves::new(&config),
             launcher: Launcher::new(config).expect("enough slots"),
             launcher_paused_until: 0,
             launcher_was_paused: false,
@@ -102,6 +122,8 @@ impl World {
             finished: vec![false; ranks],
             last_node: vec![None; ranks],
             stable: vec![0; ranks],
+            announced: vec![0; ranks],
+            copying: Copying::default(),
             done: false,
             ended: Ended::default(),
             trace: Vec::new(),
@@ -136,6 +158,7 @@ impl World {
             self.happens(happening)?;
             self.check()?;
         }
+        self.check_survived()?;
         Ok(self.ended)
     }
 
@@ -176,7 +199,12 @@ impl World {
                 let events = self.restart(vec![rank]);
                 self.launcher_events(events)?;
             }
-            Happening::Copies(node, epoch) => self.copies(node, epoch),
+            Happening::Brings(node, life, order) => self.brings(node, life, &order),
+            Happening::Copies(node, logger, epoch) => self.copies(node, logger, epoch),
+            Happening::Stores(node) => self.stores(node),
+            Happening::Depends(node, life, event) => self.depends(node, life, event),
+            Happening::Answers(node, number) => self.answers(node, number),
+            Happening::CopiesCheckpoint(node, rank) => self.copy_checkpoint(node, rank),
             Happening::Recovered(node, life, left) => {
                 self.agent_event(node, agent::Event::Recovered { life, left });
             }
@@ -184,23 +212,12 @@ impl World {
         Ok(())
     }
 
-    fn dies(&mut self, node: usize, life: RankIncarnation, signal: Option<i32>) {
-        let process = self.hosts[node].processes.get(&life.rank);
-        let is_it = process.is_some_and(|process| process.incarnation == life.incarnation);
-        if is_it {
-            self.hosts[node].processes.remove(&life.rank);
-            self.note(format!("{life} on node {node} ends: {signal:?}"));
-            let soon = self.now + self.rng.u64(0..1000);
-            self.at(soon, Happening::Reaped(node, life, signal));
-        }
-    }
-
     fn begins(&mut self, node: usize) {
         if self.hosts[node].crashed {
             return;
         }
         let time = self.hosts[node].clock.at(self.now);
-        let (agent, actions) = Agent::new(time, Hello::default());
+        let (agent, actions) = Agent::new(time, super::node::hello(node));
         self.hosts[node].agent = Some(agent);
         self.agent_acts(node, actions);
     }
@@ -263,6 +280,10 @@ impl World {
                                 self.passed = self.passed.max(*barriers);
                             }
                             Frame::Start { .. } => self.check_beginning(),
+                            Frame::Recover { copy: copy @ 1.., .. }
+                            | Frame::Bring { order: BringOrder { copy, .. }, .. } => {
+                                self.asks_store(usize::from(node), *copy);
+                            }
                             _ => {}
                         }
                         self.send(usize::from(node), Direction::Down, &frame);
@@ -328,6 +349,10 @@ impl World {
                     self.hosts[node].guard = Some(real);
                     self.at(real, Happening::Guard(node));
                 }
+                agent::Action::Network(network) => {
+                    let of_job = self.network.get_or_insert_with(|| network.clone());
+                    assert_eq!(*of_job, network, "all listen in one network: node {node}");
+                }
                 agent::Action::Set(_) => self.hosts[node].was_up = true,
                 agent::Action::Publish(update) => {
                     let applied = self.hosts[node].published.apply(&update);
@@ -342,11 +367,14 @@ impl World {
                     self.spawn(node, life);
                 }
                 agent::Action::Recover { life, copy } => self.recover(node, life, copy),
+                agent::Action::Bring(life, order) => self.bring_log(node, life, order),
                 agent::Action::CopyTo(order) => self.copy_to(node, &order),
-                agent::Action::Log(_) if self.case.copies => {
-                    let address = format!("n{node}");
-                    self.agent_event(node, agent::Event::Say(Frame::Store { address }));
+                agent::Action::AskHeld(number) => {
+                    let soon = self.now + self.rng.u64(0..LEASE / 4);
+                    self.at(soon, Happening::Answers(node, number));
                 }
+                agent::Action::Held(determinants) => self.others_hold(node, &determinants),
+                agent::Action::Log(_) if self.case.copies > 0 => self.stores(node),
                 agent::Action::Kill(life) => self.kill(node, life.rank, false),
                 agent::Action::KillAll => self.kill_all(node),
                 agent::Action::Report(line) => self.note(format!("node {node} says: {line}")),

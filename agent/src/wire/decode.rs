@@ -3,13 +3,15 @@
 use super::Malformed;
 use super::bytes::Reader;
 use super::frame::{
-    Binding, CopyOrder, Durability, End, EventKind, Frame, Hello, LastCheckpoint, LeftBehind,
-    Level, Logging, LoggingProtocol, Member, MemberEvent, Program, RankCare, Reach, RosterUpdate,
-    Stream, WaveWords, Welcome,
+    Binding, BringOrder, CopyOrder, Durability, End, EventKind, Frame, Hello, LastCheckpoint,
+    LeftBehind, Level, Logging, LoggingProtocol, Member, MemberEvent, Program, RankCare, Reach,
+    RosterUpdate, Stream, WaveWords, Welcome,
 };
-use super::shape::{Direction, HEADER, Header};
+use super::shape::{DETERMINANT, Direction, HEADER, Header};
+use crate::network::{HostAddress, INTERFACE_NAME_MAX, INTERFACES_MAX};
 use crate::roster::{ADDRESS_MAX, Change, RankState};
 use crate::{NODES_MAX, NodeId, RANKS_MAX, RankIncarnation, Secret};
+use std::net::IpAddr;
 
 /// Event loggers of a node at the most.
 const COPIES_MAX: u32 = 8;
@@ -76,7 +78,10 @@ fn of_rank(kind: u8, life: RankIncarnation, from: &mut Reader<'_>) -> Result<Fra
         31 => Frame::Recover { life, copy: from.u64("copy")? },
         32 => Frame::Recovered { life, left: read_left(from)? },
         33 => Frame::Left { life, known: from.u64("known")? },
-        38 => Frame::Checkpoint { life, number: from.u64("number")? },
+        41 => read_link(life, from)?,
+        42 => Frame::Bring { life, order: read_bring(from)? },
+        43 => Frame::Brought { life, epoch: from.u64("epoch")?, why: from.text("why")? },
+        44 => Frame::Finalizing { life },
         _ => {
             let (wave, target) = (from.u64("wave")?, from.u64("target")?);
             let (committed, schedule) = (from.u64("committed")?, from.u64("schedule")?);
@@ -127,6 +132,9 @@ fn of_node(kind: u8, from: &mut Reader<'_>) -> Result<Frame, Malformed> {
         35 => Frame::Copy(read_copy(from)?),
         36 => Frame::Copied { epoch: from.u64("epoch")? },
         37 => Frame::Uncopied { epoch: from.u64("epoch")?, why: from.text("why")? },
+        38 => Frame::AskHeld { number: from.u64("question")? },
+        39 => read_held(from)?,
+        40 => Frame::Network { network: from.text("network")? },
         28 => Frame::Failed { status: from.u32("status")?, why: from.text("why")? },
         _ => {
             let level = match from.u32("level")? {
@@ -155,8 +163,35 @@ fn read_hello(from: &mut Reader<'_>) -> Result<Hello, Malformed> {
         cpus: from.u32("cpus")?,
         host: from.text("host")?,
         program: from.text("program")?,
-        addresses: from.list("addresses", 2, |from| from.text("address"))?,
+        interfaces: read_interfaces(from)?,
     })
+}
+
+fn read_interfaces(from: &mut Reader<'_>) -> Result<Vec<HostAddress>, Malformed> {
+    let interfaces = from.list("interfaces", 9, |from| {
+        let (family, prefix) = (from.u8("family")?, from.u8("prefix")?);
+        let interface = from.text("name of an interface")?;
+        if !(1..=INTERFACE_NAME_MAX).contains(&interface.len()) {
+            let expected = format!("1 to {INTERFACE_NAME_MAX} bytes");
+            return Err(Malformed::new("name of an interface", expected, interface.len()));
+        }
+        let (address, bits) = match family {
+            4 => (from.array::<4>("address").map(IpAddr::from)?, 32),
+            6 => (from.array::<16>("address").map(IpAddr::from)?, 128),
+            other => return Err(Malformed::new("family", "4 or 6", other)),
+        };
+        match prefix <= bits {
+            true => Ok(HostAddress { interface, address, prefix }),
+            false => Err(Malformed::new("prefix", format!("at most {bits}"), prefix)),
+        }
+    })?;
+    match interfaces.len() <= INTERFACES_MAX {
+        true => Ok(interfaces),
+        false => {
+            let expected = format!("at most {INTERFACES_MAX}");
+            Err(Malformed::new("interfaces", expected, interfaces.len()))
+        }
+    }
 }
 
 fn read_welcome(from: &mut Reader<'_>) -> Result<Welcome, Malformed> {
@@ -173,7 +208,6 @@ fn read_welcome(from: &mut Reader<'_>) -> Result<Welcome, Malformed> {
         care: read_care(from)?,
         secret: Secret(from.array("secret")?),
         job: from.text("job")?,
-        network: from.text("network")?,
     };
     let Welcome { nodes, ranks, lease_ms, renew_ms, .. } = welcome;
     if u32::from(welcome.node) >= nodes || nodes as usize > NODES_MAX {
@@ -207,7 +241,7 @@ fn read_change(from: &mut Reader<'_>) -> Result<Change, Malformed> {
     let node = from.u16("node")?;
     let state = from.u8("state")?;
     let state =
-        RankState::from_u8(state).ok_or_else(|| Malformed::new("state", "0 to 3", state))?;
+        RankState::from_u8(state).ok_or_else(|| Malformed::new("state", "0 to 4", state))?;
     match from.u8("byte 11")? {
         0 => Ok(Change { life, node, state }),
         other => Err(Malformed::new("byte 11", 0, other)),
@@ -276,13 +310,58 @@ fn read_logging(from: &mut Reader<'_>) -> Result<Logging, Malformed> {
     Ok(Logging { protocol, events, durability, memory, sets })
 }
 
-fn read_copy(from: &mut Reader<'_>) -> Result<CopyOrder, Malformed> {
-    let (epoch, node) = (from.u64("epoch")?, from.u32("node")?);
+fn read_node(from: &mut Reader<'_>) -> Result<NodeId, Malformed> {
+    let node = from.u32("node")?;
     let known = NodeId::try_from(node).ok().filter(|node| usize::from(*node) < NODES_MAX);
-    let node = known.ok_or_else(|| Malformed::new("node", format!("below {NODES_MAX}"), node))?;
+    known.ok_or_else(|| Malformed::new("node", format!("below {NODES_MAX}"), node))
+}
+
+fn read_bring(from: &mut Reader<'_>) -> Result<BringOrder, Malformed> {
+    let (copy, epoch, node) = (from.u64("copy")?, from.u64("epoch")?, read_node(from)?);
+    match copy {
+        0 => Err(Malformed::new("copy", "1 or more", copy)),
+        _ if epoch <= copy => Err(Malformed::new("epoch", format!("above {copy}"), epoch)),
+        _ => Ok(BringOrder { copy, epoch, node, address: from.text("address")? }),
+    }
+}
+
+fn read_copy(from: &mut Reader<'_>) -> Result<CopyOrder, Malformed> {
+    let (epoch, logger) = (from.u64("epoch")?, from.u32("logger")?);
+    if !(1..COPIES_MAX).contains(&logger) {
+        return Err(Malformed::new("logger", format!("1 to {}", COPIES_MAX - 1), logger));
+    }
+    let node = read_node(from)?;
     match epoch {
         0 => Err(Malformed::new("epoch", "1 or more", epoch)),
-        _ => Ok(CopyOrder { epoch, node, address: from.text("address")? }),
+        _ => Ok(CopyOrder { epoch, logger, node, address: from.text("address")? }),
+    }
+}
+
+fn read_link(life: RankIncarnation, from: &mut Reader<'_>) -> Result<Frame, Malformed> {
+    let peer = RankIncarnation::new(from.u32("peer")?, from.u32("incarnation of the peer")?);
+    if peer.rank as usize >= RANKS_MAX {
+        return Err(Malformed::new("peer", format!("below {RANKS_MAX}"), peer.rank));
+    }
+    let (state, why) = (from.u32("state of the link")?, from.text("why")?);
+    match state {
+        1 => Ok(Frame::Link { life, peer, down: Some(why) }),
+        2 if why.is_empty() => Ok(Frame::Link { life, peer, down: None }),
+        2 => Err(Malformed::new("why", "nothing", why)),
+        _ => Err(Malformed::new("state of the link", "1 or 2", state)),
+    }
+}
+
+fn read_held(from: &mut Reader<'_>) -> Result<Frame, Malformed> {
+    let number = from.u64("question")?;
+    let more = match from.u32("more")? {
+        0 => false,
+        1 => true,
+        other => return Err(Malformed::new("more", "0 or 1", other)),
+    };
+    let determinants = from.rest();
+    match determinants.len() % DETERMINANT {
+        0 => Ok(Frame::Held { number, more, determinants }),
+        _ => Err(Malformed::new("determinants", "40 bytes each", determinants.len())),
     }
 }
 

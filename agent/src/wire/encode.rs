@@ -2,10 +2,12 @@
 
 use super::bytes::Writer;
 use super::frame::{
-    CopyOrder, Durability, End, Frame, Hello, LeftBehind, Logging, Program, RosterUpdate, Welcome,
+    BringOrder, CopyOrder, Durability, End, Frame, Hello, LeftBehind, Logging, Program,
+    RosterUpdate, WaveWords, Welcome,
 };
 use super::shape::{Header, TEXT};
 use crate::RankIncarnation;
+use std::net::IpAddr;
 
 /// Room for words in a frame that has little else.
 const WORDS: usize = TEXT - 32;
@@ -59,8 +61,11 @@ impl Frame {
             | Frame::Wave { life, .. }
             | Frame::Recover { life, .. }
             | Frame::Recovered { life, .. }
-            | Frame::Left { life, .. }
-            | Frame::Checkpoint { life, .. } => Some(*life),
+            | Frame::Link { life, .. }
+            | Frame::Bring { life, .. }
+            | Frame::Brought { life, .. }
+            | Frame::Finalizing { life }
+            | Frame::Left { life, .. } => Some(*life),
             _ => None,
         }
     }
@@ -120,11 +125,7 @@ impl Frame {
                 to.0.extend(address);
                 22
             }
-            Frame::Wave { words, .. } => {
-                let words = [words.wave, words.target, words.committed, words.schedule];
-                words.into_iter().for_each(|word| to.u64(word));
-                23
-            }
+            Frame::Wave { words, .. } => write_wave(words, to),
             Frame::End { signal, grace_ms } => two(24, *signal as u32, *grace_ms, to),
             Frame::Farewell => 25,
             Frame::Revoke { why } => words(26, why, to),
@@ -141,10 +142,24 @@ impl Frame {
             Frame::Store { address } => text(34, address, to),
             Frame::Copy(order) => write_copy(order, to),
             Frame::Copied { epoch } => word(36, *epoch, to),
-            Frame::Uncopied { epoch, why } => write_uncopied(*epoch, why, to),
-            Frame::Checkpoint { number, .. } => word(38, *number, to),
+            Frame::Uncopied { epoch, why } => write_failed(37, *epoch, why, to),
+            Frame::Bring { order, .. } => write_bring(order, to),
+            Frame::Brought { epoch, why, .. } => write_failed(43, *epoch, why, to),
+            Frame::Finalizing { .. } => 44,
+            Frame::AskHeld { number } => word(38, *number, to),
+            Frame::Network { network } => text(40, network, to),
+            Frame::Link { peer, down, .. } => write_link(*peer, down.as_deref(), to),
+            Frame::Held { number, more, determinants } => {
+                write_held(*number, *more, determinants, to)
+            }
         }
     }
+}
+
+fn write_wave(words: &WaveWords, to: &mut Writer) -> u8 {
+    let words = [words.wave, words.target, words.committed, words.schedule];
+    words.into_iter().for_each(|word| to.u64(word));
+    23
 }
 
 /// Words for people, behind a number.
@@ -177,13 +192,22 @@ fn two(kind: u8, first: u32, second: u32, to: &mut Writer) -> u8 {
 }
 
 fn write_hello(hello: &Hello, to: &mut Writer) -> u8 {
-    let Hello { renewal, pid, cpus, host, program, addresses } = hello;
+    let Hello { renewal, pid, cpus, host, program, interfaces } = hello;
     to.u64(*renewal);
     to.u32(*pid);
     to.u32(*cpus);
     to.text(host);
     to.text(program);
-    to.list(addresses, |to, address| to.text(address));
+    to.list(interfaces, |to, one| {
+        let family = if one.address.is_ipv4() { 4 } else { 6 };
+        to.u8(family);
+        to.u8(one.prefix);
+        to.text(&one.interface);
+        match one.address {
+            IpAddr::V4(address) => to.0.extend(address.octets()),
+            IpAddr::V6(address) => to.0.extend(address.octets()),
+        }
+    });
     1
 }
 
@@ -196,7 +220,6 @@ fn write_welcome(welcome: &Welcome, to: &mut Writer) -> u8 {
         .for_each(|number| to.u32(number));
     to.0.extend(w.secret.0);
     to.text(&w.job);
-    to.text(&w.network);
     2
 }
 
@@ -249,16 +272,39 @@ fn words(kind: u8, words: &str, to: &mut Writer) -> u8 {
     kind
 }
 
-fn write_uncopied(epoch: u64, why: &str, to: &mut Writer) -> u8 {
+/// What has become of an order, and why.
+fn write_failed(kind: u8, epoch: u64, why: &str, to: &mut Writer) -> u8 {
     to.u64(epoch);
-    words(37, why, to)
+    words(kind, why, to)
+}
+
+fn write_bring(order: &BringOrder, to: &mut Writer) -> u8 {
+    to.u64(order.copy);
+    to.u64(order.epoch);
+    to.u32(order.node.into());
+    text(42, &order.address, to)
+}
+
+fn write_link(peer: RankIncarnation, down: Option<&str>, to: &mut Writer) -> u8 {
+    to.u32(peer.rank);
+    to.u32(peer.incarnation.0);
+    to.u32(if down.is_some() { 1 } else { 2 });
+    words(41, down.unwrap_or_default(), to)
 }
 
 fn write_copy(order: &CopyOrder, to: &mut Writer) -> u8 {
     to.u64(order.epoch);
+    to.u32(order.logger);
     to.u32(order.node.into());
     to.text(&order.address);
     35
+}
+
+fn write_held(number: u64, more: bool, determinants: &[u8], to: &mut Writer) -> u8 {
+    to.u64(number);
+    to.u32(more.into());
+    to.0.extend(determinants);
+    39
 }
 
 fn write_end(end: &End, to: &mut Writer) -> u8 {

@@ -1,5 +1,6 @@
 //! What a frame says.
 
+use crate::network::HostAddress;
 use crate::roster::Change;
 use crate::{NodeId, RankIncarnation, Secret};
 
@@ -44,17 +45,38 @@ pub enum Frame {
     Copy(CopyOrder),
     Copied { epoch: u64 },
     Uncopied { epoch: u64, why: String },
-    Checkpoint { life: RankIncarnation, number: u64 },
+    AskHeld { number: u64 },
+    Held { number: u64, more: bool, determinants: Vec<u8> },
+    Network { network: String },
+    Link { life: RankIncarnation, peer: RankIncarnation, down: Option<String> },
+    Bring { life: RankIncarnation, order: BringOrder },
+    Brought { life: RankIncarnation, epoch: u64, why: String },
+    Finalizing { life: RankIncarnation },
 }
 
-/// Where the events of a node's ranks are copied to.
+/// Where an event logger of a node copies the events of its ranks to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CopyOrder {
     /// The number of the order in the job, from 1.
     pub epoch: u64,
+    /// Which of the node's event loggers it is for: from 1, the one behind the first.
+    pub logger: u32,
     /// The node.
     pub node: NodeId,
     /// The address of its copy store. Empty: they are not copied.
+    pub address: String,
+}
+
+/// Where the log of a rank of a lost node is brought to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BringOrder {
+    /// The order by which the node that is asked has a copy of it.
+    pub copy: u64,
+    /// The number of this order among all of the job.
+    pub epoch: u64,
+    /// The node that is to have it.
+    pub node: NodeId,
+    /// The address of its copy store.
     pub address: String,
 }
 
@@ -71,8 +93,8 @@ pub struct Hello {
     pub host: String,
     /// The path of the agent's program.
     pub program: String,
-    /// Addresses of the interfaces that ranks may use.
-    pub addresses: Vec<String>,
+    /// The addresses of its interfaces that are up, but for the loopback's.
+    pub interfaces: Vec<HostAddress>,
 }
 
 /// The answer to it.
@@ -98,8 +120,6 @@ pub struct Welcome {
     pub secret: Secret,
     /// The name of the job.
     pub job: String,
-    /// Which interfaces listeners may use; empty for any.
-    pub network: String,
 }
 
 /// How agents treat their ranks.
@@ -158,6 +178,13 @@ pub struct Logging {
     pub memory: u64,
     /// The correlated set of each rank.
     pub sets: Vec<u32>,
+}
+
+impl Logging {
+    /// Whether messages bring the events along that they depend on.
+    pub fn is_causal(&self) -> bool {
+        self.protocol == LoggingProtocol::Causal
+    }
 }
 
 /// What keeps a rank from depending on events that may be lost.

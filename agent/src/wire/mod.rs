@@ -13,11 +13,11 @@ mod tests;
 pub use decode::decode;
 pub use encode::TooLong;
 pub use frame::{
-    Binding, CopyOrder, Durability, End, EventKind, Frame, Hello, LastCheckpoint, LeftBehind,
-    Level, Logging, LoggingProtocol, Member, MemberEvent, Program, RankCare, Reach, RosterUpdate,
-    Stream, WaveWords, Welcome,
+    Binding, BringOrder, CopyOrder, Durability, End, EventKind, Frame, Hello, LastCheckpoint,
+    LeftBehind, Level, Logging, LoggingProtocol, Member, MemberEvent, Program, RankCare, Reach,
+    RosterUpdate, Stream, WaveWords, Welcome,
 };
-pub use shape::{Direction, HEADER};
+pub use shape::{Direction, HEADER, HELD_MAX};
 pub use stream::{Decoder, GREETING_MAX, Item, PREAMBLE, VERSION, preamble};
 
 /// A field that is not what the format says.

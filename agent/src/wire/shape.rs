@@ -38,8 +38,14 @@ const fn shape(name: &'static str, way: &str, of_rank: bool, limit: usize) -> Sh
 /// Bytes of the body of a frame with text.
 pub(super) const TEXT: usize = 4096;
 
+/// Bytes of a determinant (`docs/logging.md`, section 13).
+pub(super) const DETERMINANT: usize = 40;
+
+/// Bytes of determinants in a frame at the most.
+pub const HELD_MAX: usize = 1600 * DETERMINANT;
+
 /// Type 1 is the first.
-pub(super) static SHAPES: [Shape; 38] = [
+pub(super) static SHAPES: [Shape; 44] = [
     shape("HELLO", "U", false, 16_384),
     shape("WELCOME", "D", false, TEXT),
     shape("RENEW", "U", false, 8),
@@ -77,7 +83,13 @@ pub(super) static SHAPES: [Shape; 38] = [
     shape("COPY", "D", false, TEXT),
     shape("COPIED", "U", false, 8),
     shape("UNCOPIED", "U", false, TEXT),
-    shape("CHECKPOINT", "U", true, 8),
+    shape("ASK_HELD", "D", false, 8),
+    shape("HELD", "UD", false, 12 + HELD_MAX),
+    shape("NETWORK", "D", false, TEXT),
+    shape("LINK", "U", true, TEXT),
+    shape("BRING", "D", true, TEXT),
+    shape("BROUGHT", "U", true, TEXT),
+    shape("FINALIZING", "U", true, 0),
 ];
 
 /// A header whose every field was checked.
@@ -111,7 +123,8 @@ impl Header {
         }
         let kind = bytes[2];
         let shape = usize::from(kind).checked_sub(1).and_then(|at| SHAPES.get(at));
-        let shape = shape.ok_or_else(|| Malformed::new("type", "1 to 38", kind))?;
+        let shape =
+            shape.ok_or_else(|| Malformed::new("type", format!("1 to {}", SHAPES.len()), kind))?;
         let right_way = if from == Direction::Up { shape.up } else { shape.down };
         if !right_way {
             let (expected, got) = match from {

@@ -1,3 +1,7 @@
+mod brings;
+mod interfaces;
+mod of_rank;
+
 use super::*;
 use crate::roster::{Change, RankState};
 use crate::{NodeId, RankIncarnation, Secret};
@@ -19,15 +23,15 @@ fn member() -> impl Strategy<Value = Member> {
 }
 
 fn hello() -> impl Strategy<Value = Frame> {
-    (any::<u64>(), any::<u32>(), ".{0,30}", vec("[0-9.]{0,20}", 0..4)).prop_map(
-        |(renewal, cpus, host, addresses)| {
+    (any::<u64>(), any::<u32>(), ".{0,30}", vec(interfaces::any_one(), 0..4)).prop_map(
+        |(renewal, cpus, host, interfaces)| {
             Frame::Hello(Hello {
                 renewal,
                 pid: 7,
                 cpus,
                 program: format!("/bin/{host}"),
                 host,
-                addresses,
+                interfaces,
             })
         },
     )
@@ -51,7 +55,6 @@ fn welcome() -> impl Strategy<Value = Frame> {
                 output_window: 7,
                 care,
                 secret: Secret(secret),
-                network: job.clone(),
                 job,
             }))
         },
@@ -111,49 +114,11 @@ fn copies() -> impl Strategy<Value = Frame> {
     let epoch = || 1_u64..;
     prop_oneof![
         ".{0,60}".prop_map(|address| Frame::Store { address }),
-        (epoch(), 0..1024_u16, ".{0,60}")
-            .prop_map(|(epoch, node, address)| { Frame::Copy(CopyOrder { epoch, node, address }) }),
+        (epoch(), 1..8_u32, 0..1024_u16, ".{0,60}").prop_map(|(epoch, logger, node, address)| {
+            Frame::Copy(CopyOrder { epoch, logger, node, address })
+        }),
         any::<u64>().prop_map(|epoch| Frame::Copied { epoch }),
         (any::<u64>(), ".{0,60}").prop_map(|(epoch, why)| Frame::Uncopied { epoch, why }),
-    ]
-}
-
-fn of_rank() -> impl Strategy<Value = Frame> {
-    let bytes = || vec(any::<u8>(), 0..100);
-    let words = any::<[u64; 4]>().prop_map(|[wave, target, committed, schedule]| WaveWords {
-        wave,
-        target,
-        committed,
-        schedule,
-    });
-    let streams = prop::sample::select(vec![Stream::Output, Stream::Error]);
-    prop_oneof![
-        (life(), any::<u32>(), vec(any::<u32>(), 0..10))
-            .prop_map(|(life, app, generations)| { Frame::Start { life, app, generations } }),
-        (life(), any::<u64>()).prop_map(|(life, copy)| Frame::Recover { life, copy }),
-        (life(), left()).prop_map(|(life, left)| Frame::Recovered { life, left }),
-        (life(), any::<u64>()).prop_map(|(life, known)| Frame::Left { life, known }),
-        (life(), any::<u64>()).prop_map(|(life, number)| Frame::Checkpoint { life, number }),
-        (life(), any::<u32>()).prop_map(|(life, pid)| Frame::Started { life, pid }),
-        (life(), end()).prop_map(|(life, end)| Frame::Ended { life, end }),
-        (life(), member()).prop_map(|(life, member)| Frame::Member { life, member }),
-        (life(), streams, bytes()).prop_map(|(life, stream, bytes)| Frame::Output {
-            life,
-            stream,
-            bytes
-        }),
-        (life(), bytes()).prop_map(|(life, bytes)| Frame::Input { life, bytes }),
-        (life(), any::<u32>()).prop_map(|(life, bytes)| Frame::InputTaken { life, bytes }),
-        life().prop_map(|life| Frame::Kill { life }),
-        (life(), ".{0,60}", ".{0,200}").prop_map(|(life, key, value)| Frame::Put {
-            life,
-            key,
-            value
-        }),
-        (life(), any::<u64>()).prop_map(|(life, barrier)| Frame::Enter { life, barrier }),
-        (life(), vec(any::<u8>(), 1..113))
-            .prop_map(|(life, address)| Frame::Address { life, address }),
-        (life(), words).prop_map(|(life, words)| Frame::Wave { life, words }),
     ]
 }
 
@@ -163,6 +128,12 @@ fn of_node() -> impl Strategy<Value = Frame> {
     prop_oneof![
         hello(),
         welcome(),
+        any::<u64>().prop_map(|number| Frame::AskHeld { number }),
+        (any::<u64>(), any::<bool>(), 0usize..9).prop_map(|(number, more, count)| Frame::Held {
+            number,
+            more,
+            determinants: vec![7; 40 * count],
+        }),
         logging(),
         copies(),
         roster(),
@@ -185,7 +156,7 @@ fn of_node() -> impl Strategy<Value = Frame> {
 
 /// Any frame.
 fn frame() -> impl Strategy<Value = Frame> {
-    prop_oneof![of_rank(), of_node()]
+    prop_oneof![of_rank::frames(), of_node()]
 }
 
 /// Who may send it; the launcher, if both may.
@@ -211,8 +182,8 @@ proptest! {
         for len in 0..bytes.len() {
             prop_assert!(decode(&bytes[..len], direction(&bytes)).is_err());
         }
-        // None of the launcher is one of an agent, but for the two that go both ways.
-        let is_both = matches!(frame, Frame::Put { .. } | Frame::Address { .. });
+        // None of the launcher is one of an agent, but for those that go both ways.
+        let is_both = matches!(frame, Frame::Put { .. } | Frame::Address { .. } | Frame::Held { .. });
         let other = if direction(&bytes) == Direction::Up { Direction::Down } else { Direction::Up };
         prop_assert_eq!(decode(&bytes, other).is_ok(), is_both);
     }
@@ -233,7 +204,7 @@ proptest! {
     /// However a channel is cut into pieces, the frames are the same.
     #[test]
     fn a_channel_is_read_in_any_pieces(
-        frames in vec(of_rank(), 0..12),
+        frames in vec(of_rank::frames(), 0..12),
         greeting in vec(any::<u8>(), 0..60),
         pieces in vec(1usize..50, 1..20),
     ) {
@@ -356,7 +327,6 @@ fn a_welcome() -> Welcome {
         care: RankCare::default(),
         secret: Secret([0; 32]),
         job: String::new(),
-        network: String::new(),
     }
 }
 
@@ -371,6 +341,12 @@ fn a_frame_is_what_the_diagram_says() {
     let update = Frame::Roster(RosterUpdate { epoch: 5, changes: vec![change] });
     let expected = [5, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 4, 3, 3, 0];
     assert_eq!(update.encode().unwrap()[HEADER..], expected);
+    let order = CopyOrder { epoch: 5, logger: 2, node: 0x0304, address: "b".into() };
+    let expected = [5, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 4, 3, 0, 0, 1, 0, b'b'];
+    let mut bytes = Frame::Copy(order).encode().unwrap();
+    assert_eq!(bytes[HEADER..], expected);
+    bytes[24] = 8;
+    assert_eq!(decode(&bytes, Direction::Down).unwrap_err().field, "logger");
     let welcome = Frame::Welcome(Box::new(Welcome {
         secret: Secret([7; 32]),
         job: "j".into(),
@@ -380,5 +356,5 @@ fn a_frame_is_what_the_diagram_says() {
     let bytes = welcome.encode().unwrap();
     assert_eq!((bytes[36], bytes[40], bytes[48], bytes[52]), (10, 2, 3, 2));
     assert_eq!(bytes[56..88], [7; 32]);
-    assert_eq!(bytes[88..], *b"\x01\0j\0\0");
+    assert_eq!(bytes[88..], *b"\x01\0j");
 }

@@ -50,6 +50,13 @@ pub fn opened() -> io::Result<()> {
     Ok(())
 }
 
+/// Ends the program with an error, without a word of its MPI: that may hang.
+pub fn end_program(why: &str) -> ! {
+    crate::say::say(why);
+    // SAFETY: it does not return, and nothing of the program's own is called.
+    unsafe { libc::_exit(1) }
+}
+
 /// An endpoint was closed.
 pub fn closed() {
     if OPEN.fetch_sub(1, Relaxed) == 1 {

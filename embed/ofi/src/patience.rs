@@ -26,6 +26,10 @@ const TIMED: u8 = 8;
 const AT_ONCE: Duration = Duration::from_micros(2);
 /// Reads in vain before the processor is given away.
 const YIELD_AFTER: u32 = 2000;
+/// Who reads in vain for so long naps instead of that. Processes that only give the processor away keep others from running for
+/// seconds where each processor has one (Linux 6.18): also threads of the kernel, for which the start of another rank may wait.
+const NAP_AFTER: Duration = Duration::from_millis(20);
+const NAP: Duration = Duration::from_micros(50);
 /// Who reads in vain for so long says what it waits for, and looks again after as long whether that has
 /// changed.
 const STALLED: Duration = Duration::from_secs(10);
@@ -97,12 +101,15 @@ impl Patience {
     #[cold]
     #[inline(never)]
     fn wait_long(&mut self) -> Option<Instant> {
-        std::thread::yield_now();
         let now = Instant::now();
         if self.in_vain == YIELD_AFTER + 1 {
             self.stalled = None;
         }
         let (since, due) = self.stalled.get_or_insert((now, now + STALLED));
+        match now.saturating_duration_since(*since) > NAP_AFTER {
+            true => std::thread::sleep(NAP),
+            false => std::thread::yield_now(),
+        }
         (now >= *due).then(|| {
             *due = now + STALLED;
             *since

@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 
 /// Looks for completions before the first sleep.
 const LOOKS: u32 = 1000;
+/// Times the processor is given away where nothing can be slept on, and the pause between two looks after that.
+const YIELDS: u32 = 1000;
+const SHORT_NAP: Duration = Duration::from_micros(50);
 /// The longest sleep, after which peers are looked at.
 const NAP: Duration = Duration::from_millis(50);
 
@@ -133,7 +136,9 @@ pub fn until<T>(
         }
         match wait {
             Some(wait) if arm() => wait.sleep(left),
-            _ => std::thread::yield_now(),
+            _ if looks < LOOKS + YIELDS => std::thread::yield_now(),
+            // Nobody else may run where all only give their processors away.
+            _ => std::thread::sleep(SHORT_NAP.min(left)),
         }
     }
 }

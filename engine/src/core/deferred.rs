@@ -36,6 +36,8 @@ pub(crate) enum Deferred {
     PeerState { from: Rank, restart: Restart },
     /// Drop more of what a peer's checkpoint covers.
     Collect { rank: Rank },
+    /// Announce the last checkpoint, if it is on another node by now.
+    Announce,
 }
 
 /// The actions that a poll has left to do, in the order in which they came.

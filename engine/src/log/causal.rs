@@ -12,7 +12,7 @@ use crate::policy::protocol::unexpected_determinants;
 use crate::tx::Tx;
 use crate::{Dest, Error, Rank};
 use taffrail_fabric::{Fabric, Fault, Payload, SendMemory, Source};
-use taffrail_logging::causal::{Counters, DETERMINANT};
+use taffrail_logging::causal::{Counters, DETERMINANT, HeldStore};
 use taffrail_logging::{Causal, LoggedEvent, mutant};
 
 /// What a rank knows at its start: its own events before that, as far as they are not stable, and what survivors hold.
@@ -21,7 +21,7 @@ pub(crate) fn open<R: ReplayedEvents>(
     ranks: u32,
     events: &Events<impl EventSink>,
     replayed: &R,
-    held: &[Vec<u8>],
+    held: Option<&dyn HeldStore>,
 ) -> Result<Causal, Error> {
     let mut causal = Causal::new(me, ranks, events.capacity());
     let stable: Vec<(Rank, u64)> = events.acknowledged().collect();
@@ -29,8 +29,8 @@ pub(crate) fn open<R: ReplayedEvents>(
         causal.stable(rank, clock);
     }
     replayed.clone().behind(stable[0].1).for_each(|event| causal.restore(&event));
-    for bytes in held {
-        causal.adopt(bytes).map_err(|error| Error::Setup(error.to_string()))?;
+    if let Some(held) = held {
+        causal.adopt(&held.all()).map_err(|error| Error::Setup(error.to_string()))?;
     }
     Ok(causal)
 }
@@ -152,6 +152,17 @@ impl<H: Host> Logging<H> {
         payload: &Payload<'_>,
     ) -> Result<(), Fault> {
         let Some(causal) = &mut self.causal else { return Err(unexpected_determinants()) };
-        body::read_determinants(causal, from, payload)
+        let before = causal.learnt();
+        let taken = body::read_determinants(causal, from, payload);
+        // Before any message behind them is delivered.
+        if let Some(held) = &mut self.held
+            && causal.learnt() > before
+            && !mutant!(HeldNotNoted)
+            && let Err(error) =
+                held.add(&causal.held_of_others(before), &|| causal.held_of_others(0))
+        {
+            H::end_process(&format!("what others depend on cannot be noted: {error}"));
+        }
+        taken
     }
 }

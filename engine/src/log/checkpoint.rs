@@ -5,26 +5,20 @@ use super::decisions::Logged;
 use super::host::{CheckpointError, CheckpointStore, Host, PreviousLog, PreviousLogError};
 use super::nondeterminism::CoreParts;
 use super::resumption::Resumption;
-use super::{LogEntry, Logging, log_index};
+use super::{LogEntry, Logging, Unannounced, log_index};
 use crate::Engine;
 use crate::core::{Core, Deferred};
-use crate::frame::body;
 use crate::peer::Queued;
 use crate::policy::protocol::Checkpoints;
 use crate::request::{ANY, Slot, Stage};
 use crate::{Error, NotNow, Rank};
 use std::collections::{BTreeSet, VecDeque};
 use std::io::IoSlice;
-use taffrail_fabric::words::counted;
 use taffrail_fabric::{Fabric, MemoryError, SendMemory};
 use taffrail_logging::{
     Entry, MsgId, PeerNumbers, PeerPosition, Position, Received, Recorder, Restart, RestartPhase,
     mutant,
 };
-
-/// Messages that nobody has received, of one rank, that a checkpoint can name: COMMITTED and RESTART1 name
-/// them in one frame.
-const MAX_MISSING: usize = 8192;
 
 impl<H: Host> Logging<H> {
     /// What the process before has logged for a peer, by the table of it in its checkpoint.
@@ -38,6 +32,15 @@ impl<H: Host> Logging<H> {
         let entries =
             log_index::messages(table, self.page_runs, |at, into| previous.read(at, into));
         Ok(entries.ok_or_else(damaged)?.map_err(not_read)?.into())
+    }
+
+    /// What the last checkpoint covers of each rank, if it is to be announced and may be now.
+    fn take_announceable(&mut self) -> Option<Vec<Received>> {
+        let store = self.checkpoints.as_ref()?;
+        let may = |last: &mut Box<Unannounced>| {
+            store.may_announce(last.number) || mutant!(AnnouncedBeforeElsewhere)
+        };
+        Some(self.unannounced.take_if(may)?.covered)
     }
 
     /// Takes over what the process before has logged for a peer, as far as it may be asked for. Messages of up to
@@ -100,17 +103,26 @@ impl<P: Logged> Checkpoints<P> for Logging<P::Host> {
     }
 
     /// Not before all events of this rank are stable: a rank that is restored from a checkpoint writes its next event
-    /// behind them.
+    /// behind them. And not before the last checkpoint is announced (*one-under-way*).
     fn checkpoint<F: Fabric + SendMemory>(
         engine: &mut Engine<F, P>,
         state: &[IoSlice<'_>],
     ) -> Result<bool, Error> {
         let log = engine.core.log();
         let is_stable = log.events.are_all_stable() || mutant!(CheckpointBeforeStable);
-        if is_stable {
+        let may_write = is_stable && log.unannounced.is_none();
+        if may_write {
             engine.write_checkpoint(state)?;
         }
-        Ok(is_stable)
+        Ok(may_write)
+    }
+
+    /// Not before it outlives the failures that the job is to survive (*announced-is-elsewhere*).
+    fn announce<F: Fabric + SendMemory>(engine: &mut Engine<F, P>) {
+        match engine.core.log().take_announceable() {
+            Some(covered) => engine.send_committed_to_all(covered),
+            None => engine.core.deferred.retry(Deferred::Announce),
+        }
     }
 
     fn resume<F: Fabric + SendMemory>(engine: &mut Engine<F, P>) -> Result<(), NotNow> {
@@ -127,9 +139,9 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
     /// Writes a checkpoint that was begun.
     #[expect(clippy::expect_used, reason = "a checkpoint is begun only where it can be kept")]
     fn write_checkpoint(&mut self, state: &[IoSlice<'_>]) -> Result<(), Error> {
-        let position = self.position()?;
+        let position = self.position();
         if mutant!(AnnouncedBeforeCommit) {
-            self.send_committed_to_all(position.sides.clone());
+            self.send_committed_to_all(covered(&position));
         }
         let log = self.core.log();
         let incarnation = log.incarnation;
@@ -137,7 +149,11 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
         let number = store.save(incarnation, &position.encode(), state);
         let number = number.map_err(|error| not_written(&error))?;
         tracing::debug!(number, clock = position.clock, "checkpoint taken");
-        self.send_committed_to_all(position.sides);
+        log.unannounced = Some(Box::new(Unannounced { number, covered: covered(&position) }));
+        match log.take_announceable() {
+            Some(covered) => self.send_committed_to_all(covered),
+            None => self.core.deferred.push(Deferred::Announce),
+        }
         Ok(())
     }
 
@@ -150,6 +166,8 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
             let posts = if mutant!(PostsNotRestored) { 0 } else { from.position.posts };
             log.recorder = Recorder::going_on(log.replay.clock(), posts);
             requests.count_from(if mutant!(SerialNotRestored) { 0 } else { from.position.serial });
+            let covered = covered(&from.position);
+            log.unannounced = Some(Box::new(Unannounced { number: from.number, covered }));
         }
         loop {
             let Engine { fabric, core, sizes, .. } = self;
@@ -157,7 +175,10 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
             let last = from.ranks.wrapping_sub(1);
             core.log().take_over(fabric, last, &mut from.entries, &from.previous, sizes)?;
             let rank = from.ranks;
-            let Some(side) = from.position.sides.get_mut(rank as usize) else { return Ok(()) };
+            let Some(side) = from.position.sides.get_mut(rank as usize) else {
+                self.resume_announcing();
+                return Ok(());
+            };
             let table = self.resume_side(rank, std::mem::take(side));
             if rank != self.rank() {
                 from.entries = self.core.log().entries(rank, &table, &from.previous)?;
@@ -171,11 +192,6 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
     fn resume_side(&mut self, rank: Rank, side: PeerPosition) -> Vec<u8> {
         let Received { channels, missing } = side.received;
         let CoreParts { log, numbers, .. } = self.core.parts();
-        if !log.is_same_set(rank) {
-            // The process before may have ended between its checkpoint and COMMITTED.
-            let received = Received { channels: channels.clone(), missing: missing.clone() };
-            log.links[rank as usize].own_checkpoint = Some(received);
-        }
         for (context, seq) in channels.into_iter().filter(|_| !mutant!(ReceivedNotRestored)) {
             numbers.of_mut(rank).expected.set(context, seq);
         }
@@ -188,11 +204,21 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
         side.log
     }
 
-    /// Sends COMMITTED to all ranks of other sets that are there: what a checkpoint has of each.
-    fn send_committed_to_all(&mut self, sides: Vec<PeerPosition>) {
-        for (rank, PeerPosition { received, .. }) in (0..).zip(sides) {
+    /// The process before may have ended between its checkpoint and COMMITTED, which leaves with RESTART then.
+    fn resume_announcing(&mut self) {
+        let Some(covered) = self.core.log().take_announceable() else {
+            return self.core.deferred.push(Deferred::Announce);
+        };
+        for (link, received) in self.core.log().links.iter_mut().zip(covered) {
+            link.own_checkpoint = (!link.same_set).then_some(received);
+        }
+    }
+
+    /// Sends COMMITTED to the ranks of other sets of which a checkpoint has something: what it has of each (*neighbours-only*).
+    fn send_committed_to_all(&mut self, covered: Vec<Received>) {
+        for (rank, received) in (0..).zip(covered) {
             let log = self.core.log();
-            if log.is_same_set(rank) {
+            if log.is_same_set(rank) || received.channels.is_empty() {
                 continue;
             }
             log.links[rank as usize].own_checkpoint = Some(received.clone());
@@ -203,9 +229,7 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
     /// Sends COMMITTED.
     pub(super) fn send_committed(&mut self, rank: Rank, received: Received) {
         let incarnation = self.core.log().incarnation;
-        let restart = Restart { phase: RestartPhase::Committed, incarnation, received };
-        let (frame, body) = body::restart(&restart);
-        self.tx().post_frame(rank, frame, &body);
+        self.post_restart(rank, &Restart::new(RestartPhase::Committed, incarnation, received));
     }
 
     /// # Errors
@@ -252,15 +276,15 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
     }
 
     /// Where this rank is.
-    fn position(&mut self) -> Result<Position, Error> {
+    fn position(&mut self) -> Position {
         let log = self.core.log();
         let (clock, posts) = (log.recorder.clock(), log.recorder.posts());
         let serial = self.core.requests.serial();
-        let sides = (0..self.size()).map(|rank| self.side(rank)).collect::<Result<_, _>>()?;
-        Ok(Position { clock, posts, serial, sides })
+        let sides = (0..self.size()).map(|rank| self.side(rank)).collect();
+        Position { clock, posts, serial, sides }
     }
 
-    fn side(&mut self, rank: Rank) -> Result<PeerPosition, Error> {
+    fn side(&mut self, rank: Rank) -> PeerPosition {
         let Core { policy, numbers, matcher, .. } = &mut self.core;
         let log = policy.logging();
         let PeerNumbers { sent, expected } = numbers.of(rank);
@@ -268,7 +292,7 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
         let next = sent.all().collect();
         if rank == log.me {
             let received = Received { channels, missing: Vec::new() };
-            return Ok(PeerPosition { received, next, log: Vec::new() });
+            return PeerPosition { received, next, log: Vec::new() };
         }
         let unreceived = matcher.unexpected_from(rank);
         let unreceived = unreceived.filter(|_| !mutant!(UnreceivedIsCovered));
@@ -277,11 +301,7 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
         let absent = log.inbound.missing(rank).map(|name| (name.context, name.seq));
         let missing = BTreeSet::from_iter(unreceived.chain(absent));
         let missing: Vec<(u16, u32)> = missing.into_iter().collect();
-        if missing.len() + channels.len() > MAX_MISSING {
-            let what = format!("unreceived of rank {rank}: {}", counted(missing.len(), "message"));
-            return Err(Error::Pending { what });
-        }
-        Ok(PeerPosition { received: Received { channels, missing }, next, log: log.table(rank) })
+        PeerPosition { received: Received { channels, missing }, next, log: log.table(rank) }
     }
 
     /// Drops what could not be dropped when COMMITTED came.
@@ -341,6 +361,11 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
             )),
         }
     }
+}
+
+/// What a checkpoint at a position covers of each rank.
+fn covered(position: &Position) -> Vec<Received> {
+    position.sides.iter().map(|side| side.received.clone()).collect()
 }
 
 /// The error of a checkpoint that its file did not take.

@@ -159,7 +159,7 @@ impl<H: Host> Policy for Logging<H> {
 
     #[inline(always)]
     fn leaves_unposted(&self, has_handlers: bool) -> bool {
-        self.incarnation == 0 && !has_handlers
+        !self.ends_turns && !has_handlers
     }
 
     #[inline]
@@ -202,6 +202,7 @@ impl<H: Host> Policy for Logging<H> {
     fn waits(&mut self, turns: u32) -> bool {
         // The message that is waited for has not come yet, however many others have.
         self.resend_backlog_high = false;
+        self.chooses_turns = self.held.is_some();
         if turns == 1 {
             self.prepare_event(0);
         }

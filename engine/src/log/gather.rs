@@ -16,7 +16,7 @@ impl<'a> Gather<'a> {
     }
 
     /// Shows the next `len` bytes.
-    pub(super) fn write(&mut self, len: usize, mut f: impl FnMut(&[u8])) {
+    pub(super) fn write(&mut self, len: usize, mut f: impl FnMut(&'a [u8])) {
         let mut left = len;
         while left > 0 {
             let part = &self.parts[0][self.at..];

@@ -7,7 +7,7 @@ pub mod vectors;
 
 use crate::Rank;
 use std::io::IoSlice;
-use taffrail_logging::causal::Counters;
+use taffrail_logging::causal::{Counters, HeldStore};
 use taffrail_logging::event::Full;
 use taffrail_logging::{Event, LoggedEvent, Position};
 
@@ -205,6 +205,9 @@ pub trait CheckpointStore {
         position: &[u8],
         state: &[IoSlice<'_>],
     ) -> Result<u64, CheckpointError>;
+
+    /// Whether others may drop what a checkpoint covers: it outlives what the job is to survive.
+    fn may_announce(&self, number: u64) -> bool;
 }
 
 /// A checkpoint was not written.
@@ -240,8 +243,8 @@ pub struct LogParts<H: Host> {
     pub gated: bool,
     /// The events of earlier incarnations.
     pub replayed: H::Replayed,
-    /// In causal logging, where the events of this rank are lost with it: the determinants that each survivor holds.
-    pub held: Vec<Vec<u8>>,
+    /// In causal logging, where rings can be lost: memory that outlives this rank, for the determinants of others.
+    pub held: Option<Box<dyn HeldStore>>,
     /// Where segments go that there is no memory for.
     pub spill: H::Spill,
     /// `None`: this rank takes no checkpoints.
@@ -252,6 +255,8 @@ pub struct LogParts<H: Host> {
 
 /// The last checkpoint of a rank that is started again.
 pub struct RestartPoint<P> {
+    /// The number of the checkpoint.
+    pub number: u64,
     /// Where the rank was with its messages.
     pub position: Position,
     /// The state of its program then.

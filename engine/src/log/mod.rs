@@ -30,6 +30,7 @@ mod gate;
 mod gather;
 pub mod host;
 pub(crate) mod leaving;
+mod log_and_send;
 mod log_index;
 mod long_message;
 mod multi_replay;
@@ -66,8 +67,10 @@ use poll_state::{PollState, Recheck};
 use resumption::Resumption;
 use rustc_hash::FxHashMap;
 use taffrail_fabric::words::counted;
+use taffrail_logging::causal::HeldStore;
 use taffrail_logging::{
-    Answer, Causal, Inbound, LoggedEvent, MsgId, Outbound, Received, Recorder, Replay, mutant,
+    Answer, Causal, Inbound, LoggedEvent, MsgId, Outbound, Received, Recorder, Replay, Restart,
+    mutant,
 };
 use taffrail_matching::MessageId;
 
@@ -87,6 +90,10 @@ pub struct Logging<H: Host> {
     is_one_set: bool,
     /// This rank was started again, and more was sent to it again than it needs now.
     resend_backlog_high: bool,
+    /// Not every turn may take messages in: the backlog is high, or there is a [held table](Self::held).
+    chooses_turns: bool,
+    /// Something is to be done after each turn: this rank was started again, or there is a held table.
+    ends_turns: bool,
     me: Rank,
     incarnation: u32,
     recorder: Recorder,
@@ -94,6 +101,8 @@ pub struct Logging<H: Host> {
     pending_answer: Option<Answer>,
     /// In causal logging, the events that messages depend on and that are not stable.
     causal: Option<Box<Causal>>,
+    /// Where determinants of others are noted, where rings can be lost.
+    held: Option<Box<dyn HeldStore>>,
     events: Events<H::Events>,
     /// The correlated set of each rank.
     sets: Vec<u32>,
@@ -119,10 +128,21 @@ pub struct Logging<H: Host> {
     syncs: FxHashMap<(Rank, u16, u32), u64>,
     /// Where checkpoints are kept, if this rank can take any.
     checkpoints: Option<H::Checkpoints>,
+    /// The last checkpoint, until others may drop what it covers.
+    unannounced: Option<Box<Unannounced>>,
     /// The checkpoint that this process resumes from, until it has.
     going_on: Option<Resumption<H::Previous>>,
     /// The state of the program there, until it asks for it.
     restored: Option<Vec<u8>>,
+    /// [`Membership`](taffrail_fabric::Membership) has published that this program has completed.
+    finalizing_published: bool,
+}
+
+/// A committed checkpoint that is not on another node yet.
+struct Unannounced {
+    number: u64,
+    /// What it covers of each rank.
+    covered: Vec<Received>,
 }
 
 /// The connection with a peer.
@@ -132,13 +152,17 @@ struct Link {
     is_first: bool,
     /// It is of our set.
     same_set: bool,
+    /// What has come of a RESTART of it of which more follows.
+    arriving: Option<Restart>,
     /// What its last checkpoint covers, if that is still to be dropped.
     committed: Option<Received>,
     /// What a checkpoint of it covers that its log was dropped for.
     dropped: Option<Received>,
     /// Pages of it that were looked at for that, and stay.
     seen: usize,
-    /// What our last checkpoint covers of it: COMMITTED, which it may have missed.
+    /// FINALIZE was sent over this link.
+    finalize_sent: bool,
+    /// What our last announced checkpoint covers of it: COMMITTED, which it may have missed.
     own_checkpoint: Option<Received>,
 }
 
@@ -186,6 +210,12 @@ impl<H: Host> Logging<H> {
             parts.push(format!(
                 "it was killed and repeats what it did before: {done} of {all} events are done, and \
                  {awaited} must come again"
+            ));
+        }
+        if let Some(last) = &self.unannounced {
+            let number = last.number;
+            parts.push(format!(
+                "its last checkpoint ({number}) is still to be copied to another node"
             ));
         }
         if self.payload_log.waits() {

@@ -26,11 +26,12 @@ impl<H: Host> Logging<H> {
         let LogParts { events, gated, replayed, held, spill, checkpoints, restart } = parts;
         let events = Events::new(events, me, gated);
         let (ranks, mine) = (sets.len() as u32, sets[me as usize]);
-        let causal =
-            causal.then(|| causal::open(me, ranks, &events, &replayed, &held)).transpose()?;
+        let causal = causal
+            .then(|| causal::open(me, ranks, &events, &replayed, held.as_deref()))
+            .transpose()?;
         let (going_on, restored) = restart
-            .map(|RestartPoint { position, state, previous }| {
-                (Resumption::new(position, previous), state)
+            .map(|RestartPoint { number, position, state, previous }| {
+                (Resumption::new(number, position, previous), state)
             })
             .unzip();
         let clock = going_on.as_ref().map_or(0, Resumption::clock);
@@ -50,6 +51,9 @@ impl<H: Host> Logging<H> {
             departs_freely: causal.is_none() && !events.has_gate(),
             is_one_set,
             resend_backlog_high: false,
+            chooses_turns: held.is_some(),
+            ends_turns: !first || held.is_some(),
+            held,
             recorder: Recorder::after(replay.clock()),
             replaying: !replay.is_over(),
             replay,
@@ -63,8 +67,10 @@ impl<H: Host> Logging<H> {
             frame: Vec::new(),
             payload_log: PayloadLog::new(segment, memory, spill),
             checkpoints,
+            unannounced: None,
             going_on,
             restored,
+            finalizing_published: false,
             page_runs: page_runs.clamp(1, PAGE_RUNS),
             pages: vec![Vec::new(); sets.len()],
             reserved: FxHashMap::default(),

@@ -15,6 +15,7 @@ impl<P: Logged> Recovery<P> for Logging<P::Host> {
     fn suspended(core: &mut Core<P>, rank: Rank, partial: Vec<(MsgId, Destination)>) {
         let log = core.log();
         log.outbound.lost(rank);
+        log.links[rank as usize].finalize_sent = false;
         log.forget_known_determinants(rank);
         for (message, destination) in partial {
             log.inbound.began(message);
@@ -37,10 +38,16 @@ impl<P: Logged> Recovery<P> for Logging<P::Host> {
             tracing::warn!(rank, incarnation, "an earlier incarnation has connected");
             return false;
         }
-        let (link, peer) = (&mut log.links[rank as usize], &peers[rank as usize]);
+        let (link, peer) = (&mut log.links[rank as usize], &mut peers[rank as usize]);
+        if meeting == Meeting::Restarted {
+            // Where there was no link with the one before, its death was no loss of one, and the roster may have said that its
+            // program was over.
+            peer.is_finished &= mutant!(SilenceKept);
+        }
         // Both processes live, and messages on the lost link have arrived or not: both send RESTART1.
         link.is_first |=
             peer.is_away() && meeting == Meeting::Known && !mutant!(LostLinkNotSettled);
+        link.arriving = None;
         log.forget_known_determinants(rank);
         true
     }
@@ -69,7 +76,14 @@ impl<P: Logged> Recovery<P> for Logging<P::Host> {
             tracing::warn!(from, restart.incarnation, "not the incarnation that has connected");
             return Ok(());
         }
-        core.deferred.push(Deferred::PeerState { from, restart });
+        let begun = &mut log.links[from as usize].arriving;
+        if mutant!(PieceTakenForAll) && restart.continues {
+            return Ok(());
+        }
+        let more = restart.more && !mutant!(PieceTakenForAll);
+        let whole = Restart::join(begun, Restart { more, ..restart });
+        let whole = whole.map_err(|error| broken("RESTART", "the next piece of one", error))?;
+        core.deferred.extend(whole.map(|restart| Deferred::PeerState { from, restart }));
         Ok(())
     }
 
@@ -135,18 +149,34 @@ impl<P: Logged> Recovery<P> for Logging<P::Host> {
         }
     }
 
-    /// Sends FINALIZE to all other ranks.
+    /// Sends FINALIZE to all ranks with a link. The others learn it from [`Membership`](taffrail_fabric::Membership).
     fn begin_to_leave<F: Fabric + SendMemory>(engine: &mut Engine<F, P>) -> bool {
-        let me = engine.core.log().me;
         engine.begin_to_finalize();
-        for rank in (0..engine.size()).filter(|&rank| rank != me) {
-            engine.send_finalize(rank);
-        }
+        engine.send_finalize_to_linked();
         true
+    }
+
+    /// A peer with a link sends FINALIZE over it, behind its messages. A peer without one has sent this rank nothing, and never will: a
+    /// peer publishes this after its links are up (*neighbours-only*). A restarted rank connects with all ranks of other sets, and
+    /// receives FINALIZE from them. The ranks of its set have restarted with it, and have no message for it from before.
+    fn peer_finalizing<F: Fabric + SendMemory>(engine: &mut Engine<F, P>, rank: Rank) {
+        let is_linked = engine.fabric.was_linked(PeerId(rank));
+        let log = engine.core.log();
+        let connects =
+            log.incarnation > 0 && (!log.is_same_set(rank) || mutant!(FinalizingOfSetNotBelieved));
+        if (!is_linked || mutant!(FinalizingBelievedOfLinked))
+            && (!connects || mutant!(FinalizingBelievedByRestarted))
+        {
+            engine.core.finalize_received(rank);
+        }
     }
 
     /// Also after a check for peers that have died: those are restarted and will need this rank.
     fn have_all_left<F: Fabric + SendMemory>(engine: &mut Engine<F, P>) -> bool {
+        if !mutant!(LateCallerNotAnswered) {
+            engine.send_finalize_to_linked();
+        }
+        engine.publish_finalizing();
         if !engine.has_all_finalize() {
             return false;
         }
@@ -177,10 +207,18 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
         let missing = log.inbound.missing(rank).filter(|_| !mutant!(MissingUnreported));
         let missing = missing.map(|name| (name.context, name.seq)).collect();
         let received = Received { channels, missing };
-        let restart = Restart { phase, incarnation: log.incarnation, received };
+        let restart = Restart::new(phase, log.incarnation, received);
         self.repeat_committed(rank);
-        let (frame, body) = body::restart(&restart);
-        self.tx().post_frame(rank, frame, &body);
+        self.post_restart(rank, &restart);
+    }
+
+    /// Sends a message of the exchange, in as many pieces as it takes.
+    pub(super) fn post_restart(&mut self, rank: Rank, restart: &Restart) {
+        let most = self.core.peers[rank as usize].fragment();
+        for piece in restart.pieces(most) {
+            let (frame, body) = body::restart(&piece);
+            self.tx().post_frame(rank, frame, &body);
+        }
     }
 
     /// Sends COMMITTED to a peer once more: one of the two was restarted, so that it may have been lost. It comes before
@@ -196,18 +234,51 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
     /// Sends FINALIZE behind all messages to a peer: where some are still held, when they leave
     /// (*nothing-after-farewell*).
     fn send_finalize(&mut self, rank: Rank) {
+        let is_finalizing = self.core.finalizing.is_some();
         let log = self.core.log();
         let is_held = !log.is_same_set(rank) && !log.outbound.is_ready(rank);
-        if self.core.finalizing.is_some() && (!is_held || mutant!(FinalizeBeforeHeld)) {
+        if is_finalizing && (!is_held || mutant!(FinalizeBeforeHeld)) {
+            log.links[rank as usize].finalize_sent = true;
             self.tx().post_frame(rank, Frame::Finalize, &[]);
         }
+    }
+
+    /// Sends FINALIZE to the ranks with a link, which may be new, that have not been sent it (*neighbours-only*).
+    fn send_finalize_to_linked(&mut self) {
+        let me = self.rank();
+        for rank in (0..self.size()).filter(|&rank| rank != me) {
+            if self.fabric.was_linked(PeerId(rank)) && self.lacks_finalize(rank) {
+                self.send_finalize(rank);
+            }
+        }
+    }
+
+    /// Whether FINALIZE is still to be sent to a rank that is there.
+    fn lacks_finalize(&mut self, rank: Rank) -> bool {
+        let is_away = self.core.peers[rank as usize].is_away();
+        !is_away && !self.core.log().links[rank as usize].finalize_sent
+    }
+
+    /// Publishes once that this program has completed, when FINALIZE has left to all ranks with a link. Each of them has that link as
+    /// well by then, and waits for FINALIZE over it.
+    fn publish_finalizing(&mut self) {
+        if self.core.log().finalizing_published || !(self.has_flushed() || mutant!(FinalizingEarly))
+        {
+            return;
+        }
+        self.core.log().finalizing_published = true;
+        self.core.membership.finalizing();
+    }
+
+    /// Whether all that was sent has left.
+    fn has_flushed(&self) -> bool {
+        let mut all = 0..self.size();
+        !self.tx.has_backlog() && all.all(|rank| self.is_flushed(rank) && !self.withholds(rank))
     }
 
     /// Whether FINALIZE has come from all other ranks and has left to all of them, which the gate may hold back for longer
     /// than closing the endpoint waits.
     fn has_all_finalize(&self) -> bool {
-        !self.tx.has_backlog()
-            && self.core.all_finished(self.rank())
-            && (0..self.size()).all(|rank| self.is_flushed(rank) && !self.withholds(rank))
+        self.core.all_finished(self.rank()) && self.has_flushed()
     }
 }

@@ -6,7 +6,7 @@ use super::host::Host;
 use super::nondeterminism::CoreParts;
 use crate::core::{Core, Deferred};
 use crate::policy::rx::RxPolicy;
-use taffrail_logging::{Admit, MsgId, Numbers, Reserved};
+use taffrail_logging::{Admit, MsgId, Numbers, Reserved, mutant};
 
 /// Turns between two in which a restarted rank takes messages in while its resend backlog is high. Peers resend faster
 /// than it replays, so without a limit all messages that they ever sent to it would be in its memory.
@@ -22,6 +22,34 @@ impl<H: Host> Logging<H> {
             false => self.inbound.admit(numbers, message),
         }
     }
+
+    #[inline(never)]
+    fn end_turn(&mut self, things: usize, unreceived: usize) {
+        if self.incarnation > 0 && (things > 0 || self.resend_backlog_high) {
+            self.resend_backlog_high = unreceived > RESEND_BACKLOG_MAX;
+        }
+        self.chooses_turns = self.resend_backlog_high;
+        if let Some(held) = &self.held {
+            held.end_turn();
+            self.chooses_turns = true;
+        }
+    }
+
+    /// Nothing is taken in from the dead whose events are asked for (*closed-door*).
+    #[inline(never)]
+    fn takes_in_this<P: Logged<Host = H>>(core: &mut Core<P>, turn: u32) -> bool {
+        let log = core.log();
+        if log.resend_backlog_high && !turn.is_multiple_of(AHEAD_EVERY) {
+            return false;
+        }
+        let Some(held) = &log.held else { return true };
+        held.begin_turn();
+        let is_settled = core.membership.is_settled() || mutant!(DoorOpen);
+        if !is_settled && let Some(held) = &core.log().held {
+            held.end_turn();
+        }
+        is_settled
+    }
 }
 
 impl<P: Logged> RxPolicy<P> for Logging<P::Host> {
@@ -31,15 +59,15 @@ impl<P: Logged> RxPolicy<P> for Logging<P::Host> {
     fn takes_in(core: &mut Core<P>, turn: u32) -> bool {
         let CoreParts { log, peers, .. } = core.parts();
         (!log.events.is_behind() || log.catch_up(peers))
-            && (!log.resend_backlog_high || turn.is_multiple_of(AHEAD_EVERY))
+            && (!log.chooses_turns || Self::takes_in_this(core, turn))
     }
 
     #[inline(always)]
     fn taken_in(core: &mut Core<P>, things: usize) {
         let unreceived = core.flow.memory();
         let log = core.log();
-        if log.incarnation > 0 && (things > 0 || log.resend_backlog_high) {
-            log.resend_backlog_high = unreceived > RESEND_BACKLOG_MAX;
+        if log.ends_turns {
+            log.end_turn(things, unreceived);
         }
     }
 

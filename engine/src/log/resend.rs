@@ -3,8 +3,9 @@
 use super::decisions::Logged;
 use super::host::Host;
 use super::leaving::LoggedSend;
+use super::log_and_send::send_range;
 use super::nondeterminism::CoreParts;
-use super::send::{needs_rts, send_range};
+use super::send::needs_rts;
 use super::{LogEntry, Logging};
 use crate::Engine;
 use crate::core::Core;

@@ -7,6 +7,8 @@ use taffrail_logging::{Entry, Position};
 /// The last checkpoint of the previous incarnation, and how much of its log has been copied. The copy may wait for the disk.
 pub(super) struct Resumption<P> {
     pub(super) position: Position,
+    /// The number of the checkpoint.
+    pub(super) number: u64,
     pub(super) previous: P,
     /// Ranks whose channels are restored.
     pub(super) ranks: u32,
@@ -15,8 +17,8 @@ pub(super) struct Resumption<P> {
 }
 
 impl<P> Resumption<P> {
-    pub(super) fn new(position: Position, previous: P) -> Self {
-        Resumption { position, previous, ranks: 0, entries: VecDeque::new() }
+    pub(super) fn new(number: u64, position: Position, previous: P) -> Self {
+        Resumption { position, number, previous, ranks: 0, entries: VecDeque::new() }
     }
 
     /// The clock of the last event that it covers.

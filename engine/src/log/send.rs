@@ -1,7 +1,6 @@
 //! Sending: a message to another set is logged first, and sent from the log.
 
 use super::decisions::Logged;
-use super::gather::Gather;
 use super::host::Host;
 use super::leaving::LoggedSend;
 use super::nondeterminism::CoreParts;
@@ -17,7 +16,7 @@ use crate::send::source_of;
 use crate::tx::{Tx, transmit};
 use crate::{Dest, Error, NotNow, Rank};
 use crate::{EAGER_LOGGED, LONG_LOGGED};
-use taffrail_fabric::{Fabric, LogRange, Refused, SendMemory, Sent, Source};
+use taffrail_fabric::{Fabric, SendMemory, Source};
 use taffrail_logging::{Entry, Next, Numbers, Sending, Ticket, mutant};
 
 impl<H: Host> Logging<H> {
@@ -136,9 +135,10 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
             }
             _ => return Ok(()),
         };
-        let Engine { fabric, core, sizes, .. } = self;
+        let Engine { fabric, core, .. } = self;
         let log = core.policy.logging();
-        let inline = core.peers[to.rank as usize].inline();
+        let peer = &core.peers[to.rank as usize];
+        let (inline, fragment) = (peer.inline(), peer.fragment());
         let Some(context) = core.immediate.word(to.context, to.data) else {
             return Err(Error::NotLogged {
                 what: "a message with so large a number beside its payload",
@@ -150,10 +150,12 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
             log.write_page(fabric, to.rank)?;
         }
         let in_memory = log.payload_log.fits_at_once(len);
-        let fragments = len > sizes.fragment || !in_memory;
+        let fragments = len > fragment || !in_memory;
         let mut kept = LogEntry::new(to.tag, len, fragments, sync.is_some(), context ^ to.context);
         if in_memory {
-            log.payload_log.prepare(fabric, len, sizes.fragment)?;
+            if !(peer.copies_sends() && mutant!(WrittenWithoutRoom)) {
+                log.payload_log.prepare(fabric, len, fragment)?;
+            }
         } else {
             log.write_long(fabric, to.rank, &mut kept, parts)?;
         }
@@ -181,16 +183,13 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
             }
             let frame = leaving.kept.frame(to.context, seq, 0);
             is_sent = at_once && transmit(fabric, to.rank, &frame, source_of(parts)).is_ok();
+        } else if in_memory && at_once && peer.copies_sends() {
+            let step = peer.rndv_fragment();
+            is_sent = log.send_and_write(fabric, to.rank, &mut leaving, parts, step);
         } else if in_memory {
             // Of a long message the receiver has enough to copy while the next fragment is written.
-            let step = if len > LONG_LOGGED { sizes.logged_fragment } else { sizes.fragment };
-            is_sent = log.write_and_send(
-                fabric,
-                to.rank,
-                &mut leaving,
-                parts,
-                (sizes.fragment, step, at_once),
-            );
+            let step = if len > LONG_LOGGED { sizes.logged_fragment } else { fragment };
+            is_sent = log.write_and_send(fabric, to.rank, &mut leaving, parts, (step, at_once));
         }
         self.is_logged(to.rank, leaving, sync, (leaves && !is_sent).then_some(ticket));
         Ok(())
@@ -278,55 +277,9 @@ impl<P: Logged> Core<P> {
     }
 }
 
-impl<H: Host> Logging<H> {
-    /// Writes a message of several fragments, or one that is longer than a slot, into the log, and sends each fragment
-    /// when it is there, `at_once`, as far as there is room. Whether all of it has left.
-    fn write_and_send(
-        &mut self,
-        fabric: &mut (impl Fabric + SendMemory),
-        to: Rank,
-        leaving: &mut LoggedSend,
-        parts: &[&[u8]],
-        (fragment, step, at_once): (usize, usize, bool),
-    ) -> bool {
-        let LoggedSend { context, seq, kept, sent, .. } = leaving;
-        let skew = taffrail_fabric::skew(parts, kept.len());
-        kept.at = match kept.len() > fragment {
-            false => self.payload_log.begin_whole(kept.len(), skew),
-            true => self.payload_log.begin_fragments(fabric, kept.len(), skew),
-        };
-        let mut goes_on = at_once;
-        let mut written = kept.prefix();
-        let mut source = Gather::behind(parts, 0);
-        while written < kept.bytes() {
-            let now = (kept.bytes() - written).min(step).min(self.payload_log.room());
-            source.write(now, |bytes| _ = self.payload_log.write(fabric, bytes));
-            written += now;
-            while goes_on && *sent < written {
-                let range =
-                    self.payload_log.range(kept.at + *sent as u64, written - *sent, usize::MAX);
-                let frame = kept.frame(*context, *seq, *sent);
-                goes_on = send_range(fabric, to, &frame, range).is_ok();
-                *sent += if goes_on { range.len } else { 0 };
-            }
-        }
-        goes_on
-    }
-}
-
 /// Whether a message is announced and not sent: the peer has asked for that, or it is longer than what
 /// a peer takes before it has been matched.
 #[inline]
 pub(super) fn needs_rts(forced: bool, len: usize, inline: usize) -> bool {
     (forced && len > inline) || len > EAGER_LOGGED
-}
-
-pub(super) fn send_range(
-    fabric: &mut impl Fabric,
-    rank: Rank,
-    frame: &Frame,
-    range: LogRange,
-) -> Result<Sent, Refused> {
-    let source = if range.len == 0 { Source::Bytes(&[]) } else { Source::Log(range) };
-    transmit(fabric, rank, frame, source)
 }

@@ -21,8 +21,13 @@ type Rank0Or1 = Engine<TcpFabric, Logging<Vectors>>;
 const MESSAGES: usize = 60;
 /// Messages that may be without an answer.
 const AHEAD: usize = 5;
-const LENS: [usize; 5] = [8, 0, 300, 5000, 90_000];
+/// One of 1500 bytes leaves whole, and has two fragments in the log.
+const LENS: [usize; 6] = [8, 0, 300, 1500, 5000, 90_000];
 const PIECE: usize = 1024;
+/// Most leave before they are logged, in several fragments, and several of them are more than the socket takes: one that is killed
+/// has sent what no log has, of a message in part.
+const ANSWER_LENS: [usize; 5] = [16, 1500, 90_000, 5000, 200_000];
+const MOST: usize = 200_000;
 /// Turns without an end after which something is stuck.
 const STUCK: usize = 200_000;
 
@@ -39,7 +44,7 @@ fn engine(me: Rank, link: Connection, incarnation: u32, events: Vec<Event>) -> R
         replayed: ReplayedVec(logged.collect()),
         events: EventVec { events, capacity: 1 << 20, stable_at_once: true, ..EventVec::default() },
         gated: true,
-        held: Vec::new(),
+        held: None,
         spill: SpillMap::default(),
         checkpoints: None,
         restart: None,
@@ -78,6 +83,14 @@ fn next_state(state: u64, asked: u64, bytes: &[u8]) -> u64 {
 
 fn message(k: usize) -> Vec<u8> {
     (0..LENS[k % LENS.len()]).map(|at| (at * 7 + k) as u8).collect()
+}
+
+/// The answer to message `k`: the state, how often the message was asked for in vain, and bytes that follow from both.
+fn answer(k: usize, state: u64, asked: u64) -> Vec<u8> {
+    let mut bytes = [state.to_le_bytes(), asked.to_le_bytes()].concat();
+    let more = ANSWER_LENS[k % ANSWER_LENS.len()] - bytes.len();
+    bytes.extend((0..more).map(|at| (at as u64 * 5).wrapping_add(state) as u8));
+    bytes
 }
 
 /// Sends that are under way.
@@ -140,13 +153,15 @@ impl Client {
         sends.finish(engine);
         if engine.core.requests.get(receive.request).stage.is_over() {
             let status = engine.core.requests.finish(receive.request).unwrap();
-            assert_eq!((status.tag, status.len), (states.len() as u64, 16), "each answer once");
-            let word =
-                |at: usize| u64::from_le_bytes(receive.bytes[at..at + 8].try_into().unwrap());
+            let k = states.len();
+            assert_eq!(status.tag, k as u64, "each answer once");
+            let got = &receive.bytes[..status.len];
+            let word = |at: usize| u64::from_le_bytes(got[at..at + 8].try_into().unwrap());
             let before = states.last().copied().unwrap_or(0);
-            assert_eq!(word(0), next_state(before, word(8), &message(states.len())));
+            assert_eq!(word(0), next_state(before, word(8), &message(k)));
+            assert!(got == answer(k, word(0), word(8)), "answer {k} is whole");
             states.push(word(0));
-            *receive = Receive::start(engine, Some(1), 16);
+            *receive = Receive::start(engine, Some(1), MOST);
         }
     }
 }
@@ -182,7 +197,7 @@ impl Server {
             Poll::Ready(Ok(Outcome::Completed((_, status)))) => {
                 let status = status.unwrap();
                 *state = next_state(*state, *asked, &receive.bytes[..status.len]);
-                let answer = [state.to_le_bytes(), asked.to_le_bytes()].concat();
+                let answer = answer(status.tag as usize, *state, *asked);
                 sends.start(engine, status.tag, answer, false);
                 *asked = 0;
                 *receive = Receive::start(engine, None, 100_000);
@@ -219,7 +234,7 @@ fn connect(engine: &mut Rank0Or1, connection: Connection) {
 fn run(rng: &mut fastrand::Rng, trouble: Trouble) -> Option<usize> {
     let (here, there) = UnixStream::pair().unwrap();
     let mut engine0 = engine(0, connection(1, 0, here), 0, Vec::new());
-    let receive = Receive::start(&mut engine0, Some(1), 16);
+    let receive = Receive::start(&mut engine0, Some(1), MOST);
     let mut client =
         Client { engine: engine0, sends: Sends::default(), sent: 0, receive, states: Vec::new() };
     let mut server = Server::start(engine(1, connection(0, 0, there), 0, Vec::new()));

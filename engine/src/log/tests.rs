@@ -1,6 +1,8 @@
 //! The log over a host of vectors: what a disk, a logger or the process before may do wrong.
 
+mod exchange;
 mod fail_stop;
+mod neighbours;
 mod pages;
 mod taken_over;
 mod verdicts;
@@ -29,24 +31,28 @@ pub(super) fn parts() -> LogParts<Vectors> {
         events,
         gated: false,
         replayed: ReplayedVec::default(),
-        held: Vec::new(),
+        held: None,
         spill: SpillMap::default(),
         checkpoints: Some(CheckpointVec::default()),
         restart: None,
     }
 }
 
-/// Rank 0 of three ranks, of which the first two are a set.
-fn open(parts: LogParts<Vectors>, segment: usize) -> Logging<Vectors> {
-    let config = LoggingConfig {
+/// An incarnation of a rank of these sets.
+fn config(sets: [u32; 3], incarnation: u32, segment: usize) -> LoggingConfig {
+    LoggingConfig {
         causal: false,
         all_events: false,
-        sets: vec![0, 0, 1],
-        incarnation: 0,
+        sets: sets.to_vec(),
+        incarnation,
         memory: 64 * segment,
         page_runs: PAGE_RUNS,
-    };
-    Logging::open(&config, parts, 0, segment).unwrap()
+    }
+}
+
+/// Rank 0 of three ranks, of which the first two are a set.
+fn open(parts: LogParts<Vectors>, segment: usize) -> Logging<Vectors> {
+    Logging::open(&config([0, 0, 1], 0, segment), parts, 0, segment).unwrap()
 }
 
 const INLINE: usize = 200;
@@ -101,6 +107,13 @@ pub(super) fn engine_with(
     parts: LogParts<Vectors>,
 ) -> Engine<Loopback, Logging<Vectors>> {
     let log = open(parts, fabric.segment_len());
+    engine_of(fabric, log)
+}
+
+fn engine_of<F: Fabric + SendMemory>(
+    fabric: F,
+    log: Logging<Vectors>,
+) -> Engine<F, Logging<Vectors>> {
     let sizes = Sizes {
         fragment: PIECE,
         rndv_fragment: PIECE,
@@ -116,8 +129,7 @@ pub(super) fn engine_with(
 
 /// RESTART1 comes from this incarnation of rank 2.
 pub(super) fn report(engine: &mut Engine<Loopback, Logging<Vectors>>, incarnation: u32) {
-    let restart =
-        Restart { phase: RestartPhase::First, incarnation, received: Received::default() };
+    let restart = Restart::new(RestartPhase::First, incarnation, Received::default());
     Logging::restart_received(&mut engine.core, 2, &Payload::of(&restart.encode())).unwrap();
 }
 
@@ -165,6 +177,7 @@ fn sent_after_a_checkpoint() -> Vec<RestartPhase> {
     let mut mesh = mesh(3);
     let mut peer = mesh.remove(2);
     let mut engine = engine(mesh.remove(0));
+    engine.core.numbers.count(MsgId { source: 2, context: 5, seq: 0 });
     engine.core.peer_suspended(2);
     assert!(engine.begin_checkpoint().unwrap());
     let mut call = Call::new(Operation::Checkpoint(&[]));

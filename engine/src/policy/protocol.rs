@@ -166,6 +166,9 @@ pub trait Recovery<P: Policy> {
         false
     }
 
+    /// [`Membership`](taffrail_fabric::Membership) has reported a peer as finalizing.
+    fn peer_finalizing<F: Fabric + SendMemory>(_: &mut Engine<F, P>, _: Rank) {}
+
     /// Whether all other ranks have finalised, for good.
     fn have_all_left<F: Fabric + SendMemory>(_: &mut Engine<F, P>) -> bool {
         true
@@ -201,6 +204,9 @@ pub trait Checkpoints<P: Policy> {
     ) -> Result<bool, Error> {
         Ok(true)
     }
+
+    /// Announces the last checkpoint, if that may be done now.
+    fn announce<F: Fabric + SendMemory>(_: &mut Engine<F, P>) {}
 
     /// Resumes from the checkpoint of a process before this one, if there is one: before the exchange with the others.
     ///

@@ -264,6 +264,25 @@ fn a_loan_to_the_dead_is_not_used_while_it_is_read() {
     assert!(!a_loan_to_the_dead_is_used_while_it_is_read());
 }
 
+/// A receiver dies while it fetches a synchronous send, and its committed checkpoint has the message: whether that answer,
+/// which comes before anything is sent again, ends the send.
+fn an_answer_for_the_dead_is_taken() -> bool {
+    let core = &mut engines(mesh(2))[0].core;
+    let send = core.requests.start(Stage::RtsSent, 1, [7_u8; 64].as_mut_ptr(), 64);
+    let slot = core.requests.get(send);
+    slot.status.len = 64;
+    let name = slot.name(send);
+    core.cts(1, name, (64, 0), false).unwrap();
+    core.peer_suspended(1);
+    core.finished(1, name, None);
+    core.requests.get(send).stage.is_over()
+}
+
+#[test]
+fn an_answer_ends_a_send_that_was_fetched_by_the_dead() {
+    assert!(an_answer_for_the_dead_is_taken());
+}
+
 #[cfg(mutants)]
 mod by_mutants {
     use super::*;
@@ -287,6 +306,11 @@ mod by_mutants {
     #[test]
     fn the_end_of_a_former_fragment_is_believed() {
         assert!(with(Mutant::FormerFragmentBelieved, a_former_fragment_is_believed));
+    }
+
+    #[test]
+    fn the_answer_for_the_dead_is_lost() {
+        assert!(!with(Mutant::SendNotBegunAgain, an_answer_for_the_dead_is_taken));
     }
 
     #[test]

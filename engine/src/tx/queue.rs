@@ -1,7 +1,7 @@
 //! What waits to leave: the queue of each peer, in order, and the fragments of long messages behind it.
 
 use super::{Tx, transmit};
-use crate::core::{Core, answers_not_taken};
+use crate::core::{Core, answers_not_taken, broken};
 use crate::frame::{Frame, MsgHead, Rts, kind};
 use crate::peer::{Queued, Stream, Waiting};
 use crate::policy::protocol::Sends;
@@ -243,7 +243,7 @@ impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
 
     /// Sends the front of a peer's queue, or its next fragment. `false` when there is no room.
     fn send_front(&mut self, to: Rank) -> bool {
-        let Tx { fabric, core, sizes, .. } = self;
+        let Tx { fabric, core, .. } = self;
         let fragment = core.peers[to as usize].fragment();
         let Some(front) = core.peers[to as usize].front() else { return false };
         let (result, over, request) = match &mut front.frame {
@@ -251,7 +251,7 @@ impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
             Queued::Page(_) => return false,
             Queued::Logged(leaving) => {
                 let Core { policy, requests, .. } = core;
-                let Some(result) = policy.send_more(*fabric, requests, to, leaving, sizes.fragment)
+                let Some(result) = policy.send_more(*fabric, requests, to, leaving, fragment)
                 else {
                     if mutant!(DiskOvertaken) {
                         core.peers[to as usize].let_next_pass();
@@ -281,6 +281,12 @@ impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
                 (result, over, Some(*request))
             }
         };
+        if let Err(Refused::TooLong { got, limit }) = result {
+            // It would wait for ever.
+            let expected = format!("at most {limit} bytes");
+            core.protocol_error(to, broken("length of a frame", expected, got));
+            return false;
+        }
         // A failed peer's queue is cleared when the fabric reports it.
         if result.is_ok() && over {
             core.peers[to as usize].pop_front();

@@ -1,9 +1,13 @@
 //! Streamed and leased bodies.
 
-use super::mesh::{Deadline, Mesh, limits, peer};
+use super::mesh::{Deadline, Mesh, accepted, limits, peer};
+use super::ram::Ram;
 use super::seed::Seeded;
 use super::{Bench, pattern};
-use crate::{Fabric, Fault, Head, Incarnation, Refused, Source};
+use crate::{Fabric, Fault, Head, Incarnation, Refused, Source, UserBytes};
+
+/// More bytes than a connection has on their way while nobody reads them.
+const KEPT: usize = 8 << 20;
 
 /// A sink that wants a part of some messages, and keeps the buffers of others for a while, gets the beginning of each
 /// message, and no more than it has room for.
@@ -99,13 +103,27 @@ pub fn disconnected<B: Bench>(bench: &B) {
     }
     let mut random = Seeded::new();
     let mut cut = 0;
-    for round in 0..12 {
+    for round in 0..24 {
         let mut mesh = Mesh::new(bench, 3);
         let len = limits(mesh.at(0)).max_message;
-        for number in 0..4 {
+        // The first one makes the link. In every other round the rest waits in the sender's memory, more than any connection keeps:
+        // fabrics that copy it may have all of a message on its way.
+        let count = (KEPT / len).clamp(4, 40) as u64;
+        let is_user = round % 2 == 0;
+        for number in 0..if is_user { 1 } else { 4 } {
             mesh.send(1, 0, numbered(number), &pattern::bytes(number, len));
         }
-        for _ in 0..random.usize(..8) {
+        let rams: Vec<Ram> = (1..count).map(|number| filled(number, len)).collect();
+        for (number, ram) in (1..).zip(&rams).filter(|_| is_user) {
+            let token = mesh.token();
+            // SAFETY: the memory stays until the sender is gone.
+            let source = Source::User(unsafe { UserBytes::new(ram.at(), ram.len()) }, token);
+            if accepted(mesh.at(1), peer(0), numbered(number), source).is_err() {
+                break;
+            }
+        }
+        let polls = random.u64(..if is_user { count } else { 8 });
+        for _ in 0..polls {
             if mesh.seen[0].rests.is_empty() {
                 mesh.poll(0);
             }
@@ -120,12 +138,20 @@ pub fn disconnected<B: Bench>(bench: &B) {
             pattern::assert_same(&bytes, &expected, format_args!("message {}", head.tag));
         }
         mesh.fabrics[1] = None;
+        mesh.seen[1].sent.clear();
         mesh.until("that 1 reaches nothing any more", |mesh| {
             mesh.at(0).drained(peer(1), Incarnation::default())
         });
         mesh.assert_nothing_more();
     }
     assert!(cut > 0, "no message of the greatest length was handed over in steps");
+}
+
+/// Memory with the bytes of a message.
+fn filled(number: u64, len: usize) -> Ram {
+    let ram = Ram::new(len);
+    ram.write(0, &pattern::bytes(number, len));
+    ram
 }
 
 fn numbered(number: u64) -> Head {

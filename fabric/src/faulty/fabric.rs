@@ -103,6 +103,10 @@ impl<F: Fabric, const IN_ORDER: bool, const STREAMING: bool, const LEASING: bool
         self.inner.was_linked(peer)
     }
 
+    fn peer_finished(&mut self, peer: PeerId) {
+        self.inner.peer_finished(peer);
+    }
+
     fn alloc(&mut self, len: usize) -> Result<(RegionId, NonNull<u8>, Keep), MemoryError> {
         let (region, at, keep) = self.inner.alloc(len)?;
         self.state.regions.insert(region);

@@ -4,10 +4,12 @@ use crate::Config;
 use crate::address::Listener;
 use crate::handshake::{Identity, Proven, Rejected, Server, ServerStep, Standing, Verdict};
 use crate::wait::{Key, Watch};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketFlags, acceptfrom_with, recv, send};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Connections that one poll accepts.
@@ -30,16 +32,67 @@ pub struct Dropped {
     pub wrong_secret: u64,
     /// They ended in the middle.
     pub truncated: u64,
+    /// They sent more than the packet that was awaited.
+    pub oversized: u64,
     /// They took longer than [`Config::handshake`](crate::Config::handshake).
     pub late: u64,
     /// There were too many at a time, and they had been there the longest.
     pub crowded: u64,
 }
 
+/// What listeners of several processes have dropped, in memory that these share (`docs/spec/agent.md`, section 10): wrong
+/// secret (or job), garbage, truncated, oversized, half-open.
+pub type Tally = [AtomicU64; 5];
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reason {
+    Garbage,
+    OtherJob,
+    WrongSecret,
+    Truncated,
+    Oversized,
+    Late,
+    Crowded,
+}
+
+impl Reason {
+    fn of(rejected: &Rejected) -> Reason {
+        match rejected {
+            Rejected::Job => Reason::OtherJob,
+            Rejected::Secret => Reason::WrongSecret,
+            _ => Reason::Garbage,
+        }
+    }
+
+    /// Its word in a [`Tally`].
+    fn word(self) -> usize {
+        match self {
+            Reason::OtherJob | Reason::WrongSecret => 0,
+            Reason::Garbage => 1,
+            Reason::Truncated => 2,
+            Reason::Oversized => 3,
+            Reason::Late | Reason::Crowded => 4,
+        }
+    }
+}
+
 impl Dropped {
+    fn count(&mut self, reason: Reason) {
+        *match reason {
+            Reason::Garbage => &mut self.garbage,
+            Reason::OtherJob => &mut self.other_job,
+            Reason::WrongSecret => &mut self.wrong_secret,
+            Reason::Truncated => &mut self.truncated,
+            Reason::Oversized => &mut self.oversized,
+            Reason::Late => &mut self.late,
+            Reason::Crowded => &mut self.crowded,
+        } += 1;
+    }
+
     pub(crate) fn total(&self) -> u64 {
-        let Dropped { garbage, other_job, wrong_secret, truncated, late, crowded } = self;
-        garbage + other_job + wrong_secret + truncated + late + crowded
+        let Dropped { garbage, other_job, wrong_secret, truncated, oversized, late, crowded } =
+            self;
+        garbage + other_job + wrong_secret + truncated + oversized + late + crowded
     }
 }
 
@@ -51,6 +104,7 @@ pub(crate) struct Acceptor {
     /// Whether the listener is watched, and if not, from when on it is.
     closed_until: Option<Instant>,
     pub(crate) dropped: Dropped,
+    tally: Option<&'static Tally>,
     /// For what a user should know.
     say: fn(&str),
 }
@@ -91,8 +145,9 @@ pub(crate) fn is_sent(socket: &OwnedFd, packet: &[u8]) -> bool {
 impl Acceptor {
     pub(crate) fn new(listener: Listener, config: &Config) -> Acceptor {
         let slots = (0..config.max_handshakes.max(1)).map(|_| None).collect();
-        let (limit, say, dropped) = (config.handshake, config.say, Dropped::default());
-        Acceptor { listener, slots, limit, closed_until: None, dropped, say }
+        let &Config { handshake: limit, say, tally, .. } = config;
+        let dropped = Dropped::default();
+        Acceptor { listener, slots, limit, closed_until: None, dropped, tally, say }
     }
 
     pub(crate) fn listener(&self) -> &Listener {
@@ -130,10 +185,14 @@ impl Acceptor {
         }
     }
 
-    /// A slot that is free, if need be after the one that was taken the longest ago.
+    /// A slot that is free, if need be, and if somebody waits for it, after the one that was taken the longest ago.
     fn free_slot(&mut self, watch: &Watch, now: Instant) -> Option<usize> {
         if let Some(free) = self.slots.iter().position(Option::is_none) {
             return Some(free);
+        }
+        let mut waits = [PollFd::new(self.listener.socket(), PollFlags::IN)];
+        if !poll(&mut waits, Some(&Timespec::default())).is_ok_and(|ready| ready > 0) {
+            return None;
         }
         let since = |index: &usize| self.slots[*index].as_ref().map(|slot| slot.since);
         let oldest = (0..self.slots.len()).min_by_key(since)?;
@@ -142,7 +201,7 @@ impl Acceptor {
             self.close_until(watch, since + GRACE);
             return None;
         }
-        self.drop_slot(watch, oldest, &"others wait for its place", |all| &mut all.crowded);
+        self.drop_slot(watch, oldest, &"others wait for its place", Reason::Crowded);
         Some(oldest)
     }
 
@@ -159,7 +218,7 @@ impl Acceptor {
         }
     }
 
-    /// Reads from a connection, never more than the packet that is awaited.
+    /// Reads from a connection, no further than one byte behind the packet that is awaited.
     pub(crate) fn read(
         &mut self,
         watch: &Watch,
@@ -171,20 +230,25 @@ impl Acceptor {
         loop {
             let slot = self.slots.get_mut(index)?.as_mut()?;
             let mut buffer = [0; 128];
-            let wants = slot.server.wants().min(buffer.len());
-            let len = match recv(&slot.socket, &mut buffer[..wants], RecvFlags::DONTWAIT) {
+            let wants = slot.server.wants().min(buffer.len() - 1);
+            let len = match recv(&slot.socket, &mut buffer[..=wants], RecvFlags::DONTWAIT) {
                 Ok((_, len @ 1..)) => len,
                 Err(Errno::AGAIN | Errno::INTR) => return None,
                 Ok(_) | Err(_) => {
-                    self.drop_slot(watch, index, &"it ended", |all| &mut all.truncated);
+                    self.drop_slot(watch, index, &"it ended", Reason::Truncated);
                     return None;
                 }
             };
-            match slot.server.take(&buffer[..len], me, ranks) {
+            match slot.server.take(&buffer[..len.min(wants)], me, ranks) {
+                Ok(_) if len > wants => {
+                    let why = "it sent more than the packet that was awaited";
+                    self.drop_slot(watch, index, &why, Reason::Oversized);
+                    return None;
+                }
                 Ok(ServerStep::More) => {}
                 Ok(ServerStep::Send(packet)) if is_sent(&slot.socket, &packet) => {}
                 Ok(ServerStep::Send(_)) => {
-                    self.drop_slot(watch, index, &"it ended", |all| &mut all.truncated);
+                    self.drop_slot(watch, index, &"it ended", Reason::Truncated);
                     return None;
                 }
                 Ok(ServerStep::Proven(proven)) => {
@@ -194,11 +258,7 @@ impl Acceptor {
                     return Some(Visitor { proven, socket: slot.socket, server: slot.server });
                 }
                 Err(rejected) => {
-                    self.drop_slot(watch, index, &rejected, |all| match rejected {
-                        Rejected::Job => &mut all.other_job,
-                        Rejected::Secret => &mut all.wrong_secret,
-                        _ => &mut all.garbage,
-                    });
+                    self.drop_slot(watch, index, &rejected, Reason::of(&rejected));
                     return None;
                 }
             }
@@ -210,12 +270,14 @@ impl Acceptor {
         watch: &Watch,
         index: usize,
         why: &dyn std::fmt::Display,
-        count: impl FnOnce(&mut Dropped) -> &mut u64,
+        reason: Reason,
     ) {
         let Some(slot) = self.slots[index].take() else { return };
         watch.remove(&slot.socket);
-        let ended = self.dropped.truncated;
-        *count(&mut self.dropped) += 1;
+        self.dropped.count(reason);
+        if let Some(tally) = self.tally {
+            tally[reason.word()].fetch_add(1, Ordering::Relaxed);
+        }
         let total = self.dropped.total();
         if total <= MAX_LOGGED || total.is_power_of_two() {
             let from = slot.from.map_or("an unknown address".to_owned(), |from| from.to_string());
@@ -223,7 +285,7 @@ impl Acceptor {
                 "a connection from {from} was dropped before it was proven ({total} up to now): {why}"
             );
             // One that has ended may have been a rank that was killed.
-            match self.dropped.truncated > ended {
+            match reason == Reason::Truncated {
                 true => tracing::debug!("{what}"),
                 false => (self.say)(&what),
             }
@@ -243,7 +305,7 @@ impl Acceptor {
             if let Some(slot) = &self.slots[index]
                 && slot.since + self.limit <= now
             {
-                self.drop_slot(watch, index, &"it took too long", |all| &mut all.late);
+                self.drop_slot(watch, index, &"it took too long", Reason::Late);
             }
         }
         if self.closed_until.is_some_and(|at| at <= now) {

@@ -2,6 +2,7 @@
 
 mod interfaces;
 
+pub use interfaces::InterfaceAddress;
 use interfaces::interfaces;
 use rustix::io::Errno;
 use rustix::net::{
@@ -108,9 +109,9 @@ impl Interface {
     /// # Errors
     /// [`ListenError`]: the host has no address at all.
     pub fn outward() -> Result<Interface, ListenError> {
-        let all = sorted()?;
-        let best = all.iter().min_by_key(|(_, address)| address.is_loopback());
-        let best = best.map(|(_, address)| Interface::Address(*address));
+        let all = InterfaceAddress::all()?;
+        let best = all.iter().map(|one| one.address).min_by_key(IpAddr::is_loopback);
+        let best = best.map(Interface::Address);
         best.ok_or_else(|| ListenError::None { wanted: "any".to_owned(), there: "none".to_owned() })
     }
 
@@ -122,27 +123,32 @@ impl Interface {
         if let Interface::Any = self {
             return Ok(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
         }
-        let all = sorted()?;
+        let all = InterfaceAddress::all()?;
         let fits = |name: &str, address: IpAddr| match self {
             Interface::Named(wanted) => wanted == name,
             Interface::Network(network, bits) => is_within(address, *network, *bits),
             Interface::Address(wanted) => *wanted == address,
             Interface::Any => true,
         };
-        let found = all.iter().find(|(name, address)| fits(name, *address));
-        let there = || all.iter().map(|(name, address)| format!("{address} ({name})"));
-        found.map(|&(_, address)| address).ok_or_else(|| ListenError::None {
+        let found = all.iter().find(|one| fits(&one.name, one.address));
+        let there = || all.iter().map(|one| format!("{} ({})", one.address, one.name));
+        found.map(|one| one.address).ok_or_else(|| ListenError::None {
             wanted: self.to_string(),
             there: there().collect::<Vec<_>>().join(", "),
         })
     }
 }
 
-/// The addresses of this host with their interfaces, IPv4 before IPv6.
-fn sorted() -> Result<Vec<(String, IpAddr)>, ListenError> {
-    let mut all = interfaces().map_err(|error| ListenError::Interfaces(error.to_string()))?;
-    all.sort_by_key(|(_, address)| address.is_ipv6());
-    Ok(all)
+impl InterfaceAddress {
+    /// All of this host whose interfaces are up, IPv4 before IPv6, without those of a link.
+    ///
+    /// # Errors
+    /// [`ListenError::Interfaces`].
+    pub fn all() -> Result<Vec<InterfaceAddress>, ListenError> {
+        let mut all = interfaces().map_err(|error| ListenError::Interfaces(error.to_string()))?;
+        all.sort_by_key(|one| one.address.is_ipv6());
+        Ok(all)
+    }
 }
 
 fn is_within(address: IpAddr, network: IpAddr, bits: u8) -> bool {
@@ -250,8 +256,10 @@ mod tests {
         let error = Listener::bind(&"240.0.0.0/8".parse().unwrap(), 0).unwrap_err().to_string();
         assert!(error.contains("240.0.0.0/8") && error.contains("127.0.0.1 (lo)"), "{error}");
         let outward = Listener::bind(&Interface::outward().unwrap(), 0).unwrap().address().ip();
-        let is_other = |(_, address): &(String, IpAddr)| !address.is_loopback();
-        assert_eq!(outward.is_loopback(), !interfaces().unwrap().iter().any(is_other));
+        let all = InterfaceAddress::all().unwrap();
+        assert_eq!(outward.is_loopback(), all.iter().all(|one| one.address.is_loopback()));
+        let own = all.iter().find(|one| one.address == IpAddr::from([127, 0, 0, 1]));
+        assert_eq!(own.map(|one| (one.name.as_str(), one.prefix)), Some(("lo", 8)));
         let any = Listener::bind(&Interface::Any, 0).unwrap();
         assert!(any.address().ip().is_unspecified());
     }

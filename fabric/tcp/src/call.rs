@@ -2,6 +2,7 @@
 
 use crate::acceptor::is_sent;
 use crate::handshake::{Client, ClientStep, Identity, Nonce, Standing};
+use crate::outage::{Outage, ReportLink};
 use crate::socket::{limit, tune};
 use crate::wait::{Key, Watch};
 use rustix::io::Errno;
@@ -13,22 +14,9 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 use taffrail_fabric::{Incarnation, PeerId};
 
-/// Pauses between two attempts: the first, and the longest.
-const FIRST_PAUSE: Duration = Duration::from_millis(10);
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-
-/// After how long without a connection a user should know; then after twice the time, and so on.
-const LONG: Duration = Duration::from_secs(10);
-
 /// A link that is to get a connection.
 pub(crate) struct Call {
-    /// Since when there is none.
-    pub(crate) since: Instant,
-    /// Why the last connection was lost.
-    pub(crate) lost: Option<String>,
-    /// How long there may be none before that is said.
-    quiet: Duration,
-    pause: Duration,
+    pub(crate) outage: Outage,
     state: State,
 }
 
@@ -44,16 +32,17 @@ enum State {
 /// Why an attempt has come to nothing.
 pub(crate) struct Failed {
     pub(crate) why: String,
-    /// The peer's host says that nobody listens there: the process has ended.
+    /// The peer's host says that nobody listens there. Where no [membership](crate::Config::has_membership) says who has died, the
+    /// process has ended.
     pub(crate) nobody: bool,
 }
 
 impl Failed {
-    fn new(why: impl ToString) -> Failed {
+    pub(crate) fn new(why: impl ToString) -> Failed {
         Failed { why: why.to_string(), nobody: false }
     }
 
-    fn os(errno: Errno) -> Failed {
+    pub(crate) fn os(errno: Errno) -> Failed {
         Failed { why: errno.to_string(), nobody: errno == Errno::CONNREFUSED }
     }
 }
@@ -68,14 +57,8 @@ pub(crate) struct Callee<'a> {
 
 impl Call {
     /// A call with its first attempt due after `delay`.
-    pub(crate) fn new(now: Instant, delay: Duration, lost: Option<String>) -> Call {
-        Call {
-            since: now,
-            lost,
-            quiet: LONG,
-            pause: FIRST_PAUSE,
-            state: State::Waiting(now + delay),
-        }
+    pub(crate) fn new(now: Instant, delay: Duration, outage: Outage) -> Call {
+        Call { outage, state: State::Waiting(now + delay) }
     }
 
     /// The next moment at which something is to be done.
@@ -86,19 +69,17 @@ impl Call {
         }
     }
 
-    /// For how long there has been no connection, if that is to be said now.
-    pub(crate) fn long(&mut self, now: Instant) -> Option<Duration> {
-        let took = now.saturating_duration_since(self.since);
-        let is_long = took >= self.quiet;
-        while self.quiet <= took {
-            self.quiet *= 2;
+    /// An attempt has failed. Reports that the peer's host does not answer, unless it has: its process may compute.
+    pub(crate) fn report_down(
+        &mut self,
+        now: Instant,
+        callee: (PeerId, Incarnation),
+        failed: &Failed,
+        report: ReportLink,
+    ) {
+        if !matches!(self.state, State::Shaking { .. }) {
+            self.outage.report_down(now, callee, failed, report);
         }
-        is_long.then_some(took)
-    }
-
-    /// When that is to be said next.
-    pub(crate) fn long_at(&self) -> Instant {
-        self.since + self.quiet
     }
 
     pub(crate) fn is_waiting(&self) -> bool {
@@ -118,8 +99,7 @@ impl Call {
     /// Gives the attempt up, and waits for the next.
     pub(crate) fn pause(&mut self, watch: &Watch, now: Instant) {
         self.stop(watch);
-        self.state = State::Waiting(now + self.pause);
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        self.state = State::Waiting(now + self.outage.next_pause());
     }
 
     /// Waits for the peer, which has no address.
@@ -135,7 +115,7 @@ impl Call {
                 watch.remove(socket)
             }
         }
-        self.state = State::Waiting(self.since);
+        self.state = State::Waiting(self.outage.since);
     }
 
     /// Begins an attempt, which has the time of a heartbeat to reach the peer's kernel.
@@ -182,9 +162,10 @@ impl Call {
                 return Err(Failed::new("it ended before the handshake"));
             }
             watch.modify(socket, Key::Call(peer.0), false);
-            let state = std::mem::replace(&mut self.state, State::Waiting(self.since));
+            let state = std::mem::replace(&mut self.state, State::Waiting(self.outage.since));
             if let State::Connecting { socket, .. } = state {
                 self.state = State::Shaking { socket, client };
+                self.outage.answered();
             }
         }
         match &mut self.state {
@@ -193,15 +174,16 @@ impl Call {
         }
     }
 
-    /// The socket of a handshake that is complete.
-    pub(crate) fn into_socket(self, watch: &Watch) -> Option<OwnedFd> {
-        match self.state {
+    /// The socket of a handshake that is complete, and the outage that may end with it.
+    pub(crate) fn into_parts(self, watch: &Watch) -> (Option<OwnedFd>, Outage) {
+        let socket = match self.state {
             State::Shaking { socket, .. } => {
                 watch.remove(&socket);
                 Some(socket)
             }
             _ => None,
-        }
+        };
+        (socket, self.outage)
     }
 }
 
@@ -228,23 +210,5 @@ fn shake(socket: &OwnedFd, client: &mut Client, callee: &Callee<'_>) -> Result<C
             Ok(answer @ ClientStep::Answer { .. }) => return Ok(answer),
             Err(rejected) => return Err(Failed::new(rejected)),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn that_there_is_no_connection_is_said_after_10_20_and_40_seconds() {
-        let begun = Instant::now();
-        let mut call = Call::new(begun, Duration::ZERO, None);
-        let said =
-            (0..100).filter(|&second| call.long(begun + Duration::from_secs(second)).is_some());
-        assert_eq!(said.collect::<Vec<_>>(), [10, 20, 40, 80]);
-        assert_eq!(call.long_at(), begun + Duration::from_secs(160));
-        // Nobody has looked for long.
-        assert!(call.long(begun + Duration::from_secs(1000)).is_some());
-        assert_eq!(call.long_at(), begun + Duration::from_secs(1280));
     }
 }

@@ -3,9 +3,10 @@
 mod network;
 mod traffic;
 
+use crate::acceptor::Tally;
 use crate::error::SetupError;
 use crate::frame::HEADER;
-use crate::link::Link;
+use crate::link::{ACK_LIVELY_EVERY, Link};
 use crate::lively::Lively;
 use crate::log::LogMemory;
 use crate::own::Own;
@@ -21,10 +22,15 @@ use taffrail_fabric::{Cost, Fabric, Fault, Incarnation, Limits, LinkEvent, PeerI
 
 /// Bytes that one read takes at most.
 const READ: usize = 64 << 10;
-/// The length at which the fragments of long messages move fastest.
-const FRAGMENT: usize = 64 << 10;
+/// The length at which the fragments of messages that nobody has asked for move fastest: as long as one of the log.
+pub(crate) const FRAGMENT: usize = 64 << 10;
+/// The same of messages that are read into the memory they are for: one call for each of these, and the two ends work at once.
+const RNDV_FRAGMENT: usize = 256 << 10;
 /// The longest payload of one message: a fragment with what stands in front of it.
-pub(crate) const MAX_MESSAGE: usize = FRAGMENT + 64;
+pub(crate) const MAX_MESSAGE: usize = RNDV_FRAGMENT + 64;
+/// Of a long message that is copied two fragments are on their way at once, behind what a lively peer does not acknowledge.
+const _: () =
+    assert!(Config::DEFAULT.window >= 2 * (HEADER + MAX_MESSAGE) + ACK_LIVELY_EVERY as usize);
 /// Until measured: a round trip through two kernels, and what a processor copies into one.
 const COST: Cost = Cost::linear(15_000.0, 2.0);
 
@@ -33,12 +39,15 @@ const COST: Cost = Cost::linear(15_000.0, 2.0);
 pub struct Config {
     /// A payload of up to this length is handed over when all of it is there, a longer one as soon as its header is.
     pub whole: usize,
-    /// Segments of log memory, each as long as the longest message, that there can be at most.
+    /// Segments of log memory, each as long as a fragment that nobody has asked for, that there can be at most.
     pub max_segments: usize,
     /// How long nothing may come back over a network connection before it counts as cut, from a second on.
     pub heartbeat: Duration,
     /// How long a lost connection may take to be made anew before the link is broken.
     pub patience: Duration,
+    /// Whether a [`Membership`](taffrail_fabric::Membership) says who has died. Then a host that refuses a connection is tried again
+    /// as one that does not answer, until the dead peer is disconnected. If `false`, a refusal ends the link: the process has ended.
+    pub has_membership: bool,
     /// How long a process that connects may take to prove that it belongs to the job.
     pub handshake: Duration,
     /// Processes that may be in a handshake at a time. Others wait for their turn.
@@ -53,6 +62,11 @@ pub struct Config {
     pub accepts_unconnected: bool,
     /// Says what a user should know: that a peer cannot be reached for long, and who was refused.
     pub say: fn(&str),
+    /// Where connections that are dropped before they are proven are counted, too.
+    pub tally: Option<&'static Tally>,
+    /// Reports that the host of a peer, of this incarnation, has not answered for a second or longer (why), now and then as long as
+    /// that lasts, and once (`None`) when it has answered or nobody tries any more.
+    pub report_link: fn(PeerId, Incarnation, Option<&str>),
 }
 
 impl Config {
@@ -62,11 +76,14 @@ impl Config {
         max_segments: 4096,
         heartbeat: Duration::from_secs(5),
         patience: Duration::from_secs(30),
+        has_membership: false,
         handshake: Duration::from_secs(30),
         max_handshakes: 64,
-        window: 512 << 10,
+        window: 576 << 10,
         accepts_unconnected: true,
         say: |what| tracing::warn!("{what}"),
+        tally: None,
+        report_link: |_, _, _| {},
     };
 }
 
@@ -160,8 +177,10 @@ impl TcpFabric {
                 max_message: MAX_MESSAGE,
                 inline: 256,
                 fragment: FRAGMENT,
+                rndv_fragment: RNDV_FRAGMENT,
                 maps: false,
                 guards: true,
+                copies_sends: true,
             },
             lengths: Lengths { max_message: MAX_MESSAGE, whole, acknowledged: false },
             config,
@@ -220,7 +239,7 @@ impl TcpFabric {
             LinkEvent::Broken(fault) => fault.clone(),
             LinkEvent::Closed | LinkEvent::Up(_) => Fault::Closed,
         };
-        self.hang_up(peer);
+        self.end_outage(peer);
         let is_final = matches!(event, LinkEvent::Closed);
         let down = Peer::Down { fault: fault.clone(), last: self.incarnation(peer), is_final };
         match std::mem::replace(&mut self.peers[peer.index()], down) {

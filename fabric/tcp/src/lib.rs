@@ -18,6 +18,7 @@ mod link;
 mod lively;
 mod log;
 mod mesh;
+mod outage;
 mod own;
 mod rx;
 mod secret;
@@ -26,8 +27,8 @@ mod timer;
 mod tx;
 mod wait;
 
-pub use acceptor::Dropped;
-pub use address::{Interface, ListenError, Listener};
+pub use acceptor::{Dropped, Tally};
+pub use address::{Interface, InterfaceAddress, ListenError, Listener};
 pub use error::SetupError;
 pub use fabric::{Config, Connection, Contact, TcpFabric};
 pub use mesh::{over_tcp, over_unix};

@@ -25,8 +25,10 @@ use taffrail_fabric::{Fault, Head, Incarnation, PeerId, Refused, SegmentId, Sent
 const SHORT_ROOM: usize = 16 << 10;
 /// Reads of a leaver, so that its end does not reset the connection while its last bytes are under way.
 const MAX_LAST_READS: usize = 64;
-/// Bytes after which the receiver acknowledges them without being asked.
+/// Bytes after which the receiver acknowledges them without being asked. An acknowledgement costs both ends a call, and in front of the
+/// program's answer it delays that: of the lively peer there may be more, but less than what an idle peer may cost its sender.
 const ACK_EVERY: u64 = 16 << 10;
+pub(crate) const ACK_LIVELY_EVERY: u64 = 48 << 10;
 
 /// A write that has failed, and the bytes that had arrived by then and are unread. More may arrive, without end.
 struct Failure {
@@ -45,7 +47,7 @@ pub(crate) struct Link {
     /// Whether its coming up is to be reported.
     pub(crate) is_news: bool,
     rx: Rx,
-    tx: Tx,
+    pub(crate) tx: Tx,
     /// What had arrived before a write failed is still to be read, and the connection ends after that.
     failure: Option<Failure>,
     /// Whether the socket is watched for room.
@@ -254,6 +256,19 @@ impl Link {
         };
         let mut turn = self.rx.take(&buffer[..len], sink);
         turn.calls += calls;
+        // The rest of what has begun is there as well, mostly.
+        if turn.end.is_none() && self.rx.destination().is_some() {
+            match self.receive(buffer, sink) {
+                Ok(Some((calls, len))) => {
+                    let more = self.rx.take(&buffer[..len], sink);
+                    turn.calls += calls + more.calls;
+                    turn.acknowledged = more.acknowledged.or(turn.acknowledged);
+                    turn.end = more.end;
+                }
+                Ok(None) => {}
+                Err(end) => turn.end = Some(end),
+            }
+        }
         if let Some(received) = turn.acknowledged {
             let calls = &mut turn.calls;
             let sent = |token| {
@@ -267,16 +282,23 @@ impl Link {
             }
         }
         if turn.end.is_none() {
-            self.acknowledge(watch);
+            // With a message the peer is the lively one.
+            let limit = if turn.calls > 0 { ACK_LIVELY_EVERY } else { ACK_EVERY };
+            self.acknowledge(watch, limit);
         }
         turn
     }
 
-    /// Acknowledges received bytes, if the peer waits for that, or they are many.
-    fn acknowledge(&mut self, watch: &Watch) {
+    /// Acknowledges what was left while the peer was the lively one.
+    pub(crate) fn catch_up(&mut self, watch: &Watch) {
+        self.acknowledge(watch, ACK_EVERY);
+    }
+
+    /// Acknowledges received bytes, if the peer waits for that, or they are this many.
+    fn acknowledge(&mut self, watch: &Watch, limit: u64) {
         let is_due = self.rx.take_due();
         let Some(stream) = &self.stream else { return };
-        if is_due || stream.received - stream.acknowledged >= ACK_EVERY {
+        if is_due || stream.received - stream.acknowledged >= limit {
             self.send_ack(watch);
         }
     }
@@ -303,13 +325,15 @@ impl Link {
         sink: &mut S,
     ) -> Result<Option<(usize, usize)>, End> {
         let Some(socket) = &self.socket else { return Ok(None) };
+        let step = self.rx.step(buffer.len());
         let (before, result) = match self.rx.destination() {
             None => {
                 let before = self.rx.unstash(buffer);
-                let result = recv(socket, &mut buffer[before..], RecvFlags::DONTWAIT);
+                let result = recv(socket, &mut buffer[before..step], RecvFlags::DONTWAIT);
                 (before, result.map(|(_, len)| len))
             }
             Some(user) => {
+                let buffer = &mut buffer[..step];
                 let mut pieces = [IoSliceMut::new(user), IoSliceMut::new(buffer)];
                 let mut control = RecvAncillaryBuffer::default();
                 let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;

@@ -1,14 +1,14 @@
 //! Log memory that messages leave from: this fabric's own, or segments that it has adopted.
 
-use crate::fabric::MAX_MESSAGE;
+use crate::fabric::FRAGMENT;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 use taffrail_fabric::words::counted;
 use taffrail_fabric::{LogRange, MemoryError, Segment, SegmentId, UserBytes};
 
-/// Length of a segment of its own in bytes: a logged message fits one.
-pub(crate) const SEGMENT: usize = MAX_MESSAGE;
+/// Length of a segment of its own in bytes: a fragment of a logged message fits one.
+pub(crate) const SEGMENT: usize = FRAGMENT + 64;
 
 /// Segments by their names. Those of its own are numbered from 0.
 pub(crate) struct LogMemory {

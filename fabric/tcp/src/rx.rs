@@ -48,6 +48,10 @@ enum State {
     Skip(usize),
 }
 
+/// A payload from this length on is better read where it belongs than read into the buffer and copied from there: the copy costs more
+/// than another call.
+const LONG: usize = 16 << 10;
+
 /// Cuts a stream into frames, and hands the messages over.
 pub(crate) struct Rx {
     from: PeerId,
@@ -59,11 +63,14 @@ pub(crate) struct Rx {
     wanted: bool,
     /// An acknowledgement is to be sent.
     due: bool,
+    /// The last message was long: the next one may be, too.
+    long: bool,
 }
 
 impl Rx {
     pub(crate) fn new(from: PeerId, lengths: Lengths) -> Rx {
-        Rx { from, lengths, stash: Vec::new(), state: State::Frame, wanted: false, due: false }
+        let (stash, state) = (Vec::new(), State::Frame);
+        Rx { from, lengths, stash, state, wanted: false, due: false, long: false }
     }
 
     /// User memory that the next bytes of the stream go to, if any does.
@@ -76,6 +83,12 @@ impl Rx {
             }
             _ => None,
         }
+    }
+
+    /// The bytes that are read into the buffer at a time, of `room`. Behind a long message it is no more than the sink needs to say where
+    /// the rest of another one belongs.
+    pub(crate) fn step(&self, room: usize) -> usize {
+        if self.long { room.min(HEADER + self.lengths.whole) } else { room }
     }
 
     /// The token of a rest that is under way.
@@ -156,6 +169,7 @@ impl Rx {
         let (head, len) = match Frame::decode(header, max_message, acknowledged) {
             Ok(Frame::Message { head, len, ack }) => {
                 self.wanted = ack;
+                self.long = len >= LONG;
                 (head, len)
             }
             Ok(Frame::Ack { received }) => {

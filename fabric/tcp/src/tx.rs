@@ -1,21 +1,24 @@
 //! The sending half of a link: frames that the socket has not taken yet, or the peer has not acknowledged.
 
+mod write;
+
 use crate::frame::HEADER;
 use rustix::io::Errno;
-use rustix::net::{SendAncillaryBuffer, SendFlags, send, sendmsg};
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::os::fd::BorrowedFd;
 use taffrail_fabric::{Refused, SegmentId, Sent, Token, UserBytes};
+use write::{slice, taken, write_frame};
 
-/// Parts of a payload that leave without being joined first.
-const MAX_PARTS: usize = 15;
 /// Pieces that are written by one call.
 const MAX_PIECES: usize = 32;
 /// Frames in the queue with a payload that is not copied.
 const MAX_LENT: usize = 64;
 /// Short frames are copied into chunks of this length, which are freed as a whole.
 const CHUNK: usize = 8 << 10;
+/// Longer ones are copied in pieces of this length: with the bytes that an idle peer does not acknowledge it is less than what such a peer may cost.
+const PIECE: usize = 32 << 10;
 /// On a link that is made anew, a payload up to this length is copied: cheaper than an acknowledgement of its own.
 pub(crate) const MAX_KEPT_COPY: usize = 16 << 10;
 
@@ -116,6 +119,11 @@ impl Tx {
     /// Whether nothing could have to be written (again).
     pub(crate) fn is_done(&self) -> bool {
         self.done == self.end
+    }
+
+    /// The bytes that the peer has acknowledged.
+    pub(crate) fn acknowledged(&self) -> u64 {
+        self.done
     }
 
     /// Whether bytes of this segment may still be read.
@@ -222,11 +230,33 @@ impl Tx {
         let fits =
             matches!(self.queue.back(), Some(Out::Copied(last)) if last.len() + total <= CHUNK);
         if !fits {
+            if total > PIECE {
+                return self.copy_long(total, header, parts);
+            }
             self.queue.push_back(Out::Copied(Vec::new()));
         }
         if let Some(Out::Copied(bytes)) = self.queue.back_mut() {
             bytes.reserve(total);
             std::iter::once(&header).chain(parts).for_each(|part| bytes.extend_from_slice(part));
+        }
+    }
+
+    /// Copies a frame of `total` bytes in pieces, each of which is freed when it is done with.
+    #[cold]
+    fn copy_long(&mut self, total: usize, header: &[u8], parts: &[&[u8]]) {
+        let mut left = total;
+        let mut piece = Vec::with_capacity(PIECE);
+        for mut part in std::iter::once(header).chain(parts.iter().copied()) {
+            while !part.is_empty() {
+                let (now, rest) = part.split_at(part.len().min(PIECE - piece.len()));
+                piece.extend_from_slice(now);
+                part = rest;
+                left -= now.len();
+                if piece.len() == PIECE || left == 0 {
+                    let next = Vec::with_capacity(left.min(PIECE));
+                    self.queue.push_back(Out::Copied(std::mem::replace(&mut piece, next)));
+                }
+            }
         }
     }
 
@@ -344,48 +374,6 @@ impl Tx {
         self.step((position - self.base) as usize);
         true
     }
-}
-
-/// Writes as much of a frame as the socket takes.
-fn write_frame(
-    socket: BorrowedFd<'_>,
-    header: &[u8; HEADER],
-    parts: &[&[u8]],
-) -> Result<usize, Errno> {
-    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-    if parts.iter().all(|part| part.is_empty()) {
-        return taken(send(socket, header, flags));
-    }
-    if parts.len() > MAX_PARTS {
-        return write_frame(socket, header, &[&parts.concat()]);
-    }
-    let mut pieces = [IoSlice::new(&[]); MAX_PARTS + 1];
-    pieces[0] = IoSlice::new(header);
-    for (piece, part) in pieces[1..].iter_mut().zip(parts) {
-        *piece = IoSlice::new(part);
-    }
-    let mut control = SendAncillaryBuffer::default();
-    taken(sendmsg(socket, &pieces[..=parts.len()], &mut control, flags))
-}
-
-/// How many bytes a call has written. That there was no room, or that a signal came first, is no failure.
-fn taken(result: Result<usize, Errno>) -> Result<usize, Errno> {
-    match result {
-        Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS | Errno::NOMEM) => Ok(0),
-        result => result,
-    }
-}
-
-/// The bytes from `at` on.
-///
-/// # Safety
-/// They are readable and unchanged as long as the slice is used.
-unsafe fn slice<'a>(bytes: UserBytes, at: usize) -> &'a [u8] {
-    if at >= bytes.len() {
-        return &[];
-    }
-    // SAFETY: the caller's promise; `at` is within the length.
-    unsafe { std::slice::from_raw_parts(bytes.as_ptr().add(at), bytes.len() - at) }
 }
 
 #[cfg(test)]

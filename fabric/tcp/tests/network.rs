@@ -204,6 +204,10 @@ fn a_caller_without_proof_is_dropped_and_counted_and_others_stay() {
             };
             stream.write_all(&proof).expect("a socket");
             assert_eq!(ends(&mut stream), 0, "a wrong secret");
+            let mut stream = call();
+            let (_, hello) = Client::new(&identity(2, 0), 0, Incarnation(0), [3; 32]);
+            stream.write_all(&[&hello[..], b"and more"].concat()).expect("a socket");
+            assert_eq!(ends(&mut stream), 0, "oversized");
             // Byte by byte, too slowly; and many that say nothing at all.
             let mut slow: Vec<_> = (0..20).map(|_| call()).collect();
             let mut stream = call();
@@ -225,9 +229,9 @@ fn a_caller_without_proof_is_dropped_and_counted_and_others_stay() {
         }
         hostile.join().expect("all were dropped");
     });
-    let Dropped { garbage, other_job, wrong_secret, truncated, late, crowded, .. } =
+    let Dropped { garbage, other_job, wrong_secret, truncated, oversized, late, crowded } =
         all[0].dropped();
-    assert_eq!((garbage, other_job, wrong_secret, truncated), (1, 1, 1, 1));
+    assert_eq!((garbage, other_job, wrong_secret, truncated, oversized), (1, 1, 1, 1, 1));
     assert_eq!(late + crowded, 21, "{late} and {crowded}");
     // A rank that connects now is let in.
     sinks[0].take();

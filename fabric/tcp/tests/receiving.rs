@@ -84,7 +84,7 @@ fn a_rest_that_does_not_fit_or_is_not_wanted_is_dropped() {
 #[test]
 fn what_is_no_frame_breaks_its_link_and_no_other() {
     let mut longest = frame(1, 0, &[]);
-    longest[4..8].copy_from_slice(&65_601_u32.to_le_bytes());
+    longest[4..8].copy_from_slice(&262_209_u32.to_le_bytes());
     let mut huge = frame(1, 0, &[]);
     huge[4..8].fill(0xff);
     let mut talkative = goodbye();

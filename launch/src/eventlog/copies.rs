@@ -1,10 +1,17 @@
-//! `taffrail copies`: keeps copies of the events of other nodes' ranks, for the case that such a node is lost
-//! (`docs/spec/agent.md`, section 11).
+//! `taffrail copies`: keeps copies of the events and checkpoints of other nodes' ranks, which are used when such a node is
+//! lost (`docs/spec/agent.md`, section 11).
+
+mod checkpoints;
+mod events;
+mod moves;
 
 use super::channel::{Channel, ChannelError};
 use super::packet::{Packet, Told, What};
 use super::serve::seal;
-use super::stream::{CopyFrame, identity, wrong};
+use super::stream::{CopyFrame, Identity, identity, wrong};
+use checkpoints::{HeldCheckpoints, WholeCheckpoint};
+use events::{Written, new_file};
+use moves::{BroughtLogs, Order};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::MemfdFlags;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,15 +19,15 @@ use std::error::Error;
 use std::fs::File;
 use std::io::{BufReader, ErrorKind, Result as IoResult, Write};
 use std::net::{Shutdown, TcpStream};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use taffrail_agent::NODES_MAX;
-use taffrail_logging::event::RECORD;
-use taffrail_logging::store::{FILE_HEADER, Owner, file_header, hand_out};
+use taffrail_agent::client::memory::RefusedMemory;
+use taffrail_logging::store::{Owner, hand_out};
 use taffrail_tcp::admission::Admission;
 use taffrail_tcp::{Config, Interface, Listener};
 
@@ -73,6 +80,8 @@ struct Held {
     next: u64,
     /// Orders whose copies were handed out: the ranks live elsewhere, and nothing more is taken of those.
     closed: BTreeSet<u64>,
+    checkpoints: HeldCheckpoints,
+    brought: BroughtLogs,
 }
 
 impl Held {
@@ -132,6 +141,9 @@ impl Held {
 
     /// The events of a rank by this order. Nothing is added to them any more.
     fn close(&mut self, rank: u32, epoch: u64) -> Option<(Arc<File>, u64)> {
+        if let Some(brought) = self.brought.of(rank, epoch) {
+            return Some((brought.events.clone(), brought.clock));
+        }
         let of_order = self.copies.iter().filter(|copy| copy.epoch == epoch);
         let found = of_order.rev().find_map(|copy| {
             let of = copy.ranks.get(&rank)?;
@@ -141,17 +153,28 @@ impl Held {
         for copy in self.copies.iter().filter(|copy| copy.epoch == epoch) {
             let _ = copy.connection.shutdown(Shutdown::Both);
         }
+        self.checkpoints.close(epoch);
         Some(found)
+    }
+
+    /// The last checkpoint of a rank by this order.
+    fn checkpoint(&self, rank: u32, epoch: u64) -> Option<WholeCheckpoint> {
+        match self.brought.of(rank, epoch) {
+            Some(brought) => brought.checkpoint.clone(),
+            None => self.checkpoints.of(rank, epoch),
+        }
     }
 }
 
 struct Store {
-    channel: Channel,
     admission: Admission,
     shared: Arc<Shared>,
 }
 
 struct Shared {
+    /// To the agent.
+    channel: Channel,
+    me: Identity,
     job: u64,
     held: Mutex<Held>,
     connections: AtomicUsize,
@@ -167,29 +190,30 @@ impl Store {
     fn start(args: &CopiesArgs) -> Result<Store, Anything> {
         let socket = std::io::stdin().as_fd().try_clone_to_owned()?;
         let channel = Channel::inherited(socket, false);
-        let (node, job, secret) = await_secret(&channel)?;
+        let (node, job, secret, refused) = await_secret(&channel)?;
         let interface = match &args.network {
             Some(network) => network.clone(),
             None => Interface::outward()?,
         };
-        let config = Config { handshake: HANDSHAKE, say, ..Config::default() };
+        let tally = Some(refused.leak());
+        let config = Config { handshake: HANDSHAKE, say, tally, ..Config::default() };
         let listener = Listener::bind(&interface, 0)?;
         let me = identity(job, secret, node);
-        let admission = Admission::new(listener, me, NODES_MAX as u32, &config)?;
+        let admission = Admission::new(listener, me.clone(), NODES_MAX as u32, &config)?;
         let mut address = admission.address();
         if address.ip().is_unspecified() {
             address.set_ip(Interface::outward()?.address()?);
         }
         channel.send(&Packet::Listens { address: address.to_string() }, &[])?;
         let (held, connections) = (Mutex::default(), AtomicUsize::new(0));
-        let shared = Arc::new(Shared { job, held, connections });
-        Ok(Store { channel, admission, shared })
+        let shared = Arc::new(Shared { channel, me, job, held, connections });
+        Ok(Store { admission, shared })
     }
 
     fn serve(mut self) -> Result<(), Anything> {
         loop {
             let mut fds = [
-                PollFd::new(&self.channel, PollFlags::IN),
+                PollFd::new(&self.shared.channel, PollFlags::IN),
                 PollFd::from_borrowed_fd(self.admission.fd(), PollFlags::IN),
             ];
             let left = self.admission.due().map(|at| at.saturating_duration_since(Instant::now()));
@@ -210,24 +234,41 @@ impl Store {
     }
 
     fn obey(&self) -> Result<(), ChannelError> {
-        while let Some((packet, _)) = self.channel.receive()? {
-            let Packet::Fetch { rank, epoch } = packet else {
-                return Err(super::running::unasked(&packet));
+        while let Some((packet, _)) = self.shared.channel.receive()? {
+            let found = match packet {
+                Packet::Fetch { rank, epoch } => self.fetch(rank, epoch),
+                Packet::FetchCheckpoint { rank, epoch } => self.fetch_checkpoint(rank, epoch),
+                Packet::Bring { rank, copy, epoch, node, address } => {
+                    self.shared.bring(copy, Order { rank, epoch, node, address });
+                    continue;
+                }
+                other => return Err(super::running::unasked(&other)),
             };
-            match self.fetch(rank, epoch) {
-                Ok((count, file)) => {
-                    self.channel.send(&Packet::Events { rank, count }, &[file.as_fd()])?;
-                }
-                Err(e) => {
-                    let refused = Told::new(rank, What::Refused, &e);
-                    self.channel.send(&Packet::Told(refused), &[])?;
-                }
-            }
+            let (answer, files) = found.unwrap_or_else(|e| {
+                let refused = Told::new(packet.rank(), What::Refused, &e);
+                (Packet::Told(refused), Vec::new())
+            });
+            let files: Vec<BorrowedFd<'_>> = files.iter().map(AsFd::as_fd).collect();
+            self.shared.channel.send(&answer, &files)?;
         }
         Ok(())
     }
 
-    fn fetch(&self, rank: u32, epoch: u64) -> Result<(u64, OwnedFd), Anything> {
+    fn fetch_checkpoint(&self, rank: u32, epoch: u64) -> Result<(Packet, Vec<OwnedFd>), Anything> {
+        let mut held = self.shared.held();
+        let whole = held.checkpoint(rank, epoch);
+        // Events are handed out before.
+        held.brought.forget(rank, epoch);
+        drop(held);
+        let Some(whole) = whole else {
+            return Ok((Packet::Checkpoint { rank, number: 0, incarnation: 0 }, Vec::new()));
+        };
+        let (number, incarnation) = (whole.number, whole.incarnation.into());
+        let files = whole.files()?.map(OwnedFd::from).into();
+        Ok((Packet::Checkpoint { rank, number, incarnation }, files))
+    }
+
+    fn fetch(&self, rank: u32, epoch: u64) -> Result<(Packet, Vec<OwnedFd>), Anything> {
         let found = self.shared.held().close(rank, epoch);
         let (file, count) =
             found.ok_or_else(|| format!("there is no copy of the events of rank {rank}"))?;
@@ -235,7 +276,7 @@ impl Store {
         let into = File::from(rustix::fs::memfd_create("taffrail-events", flags)?);
         let owner = Owner { rank, job: self.shared.job };
         hand_out(file.try_clone()?, &format!("the copy of rank {rank}"), owner, count, &into)?;
-        Ok((count, seal(into)?))
+        Ok((Packet::Events { rank, count }, vec![seal(into)?]))
     }
 
     /// Takes a copy from a node in a thread of its own.
@@ -269,6 +310,13 @@ impl Shared {
         let mut reader = BufReader::with_capacity(1 << 17, stream.try_clone()?);
         let (epoch, mut ranks) = match CopyFrame::read(&mut reader)? {
             CopyFrame::Begin { epoch, ranks } => (epoch, ranks),
+            CopyFrame::BeginCheckpoints { epoch } => {
+                stream.set_read_timeout(None)?;
+                return self.take_checkpoints((home, epoch), &mut reader, stream);
+            }
+            CopyFrame::Bring { rank, epoch } => {
+                return self.take_brought((rank, epoch), &mut reader, &mut stream);
+            }
             other => return Err(wrong("frame", "the begin of a copy", format!("{other:?}"))),
         };
         // A connection whose other end is lost is found by the next one.
@@ -305,50 +353,18 @@ impl Shared {
     }
 }
 
-/// How far the file of a rank is written.
-struct Written {
-    file: Arc<File>,
-    clock: u64,
-    /// Of these, up to this one they belong to the copy.
-    kept: u64,
-}
-
-impl Written {
-    /// Records behind those that belong to the copy, without a gap.
-    fn write(&mut self, clock: u64, bytes: &[u8]) -> IoResult<()> {
-        if clock <= self.kept || clock > self.clock + 1 {
-            let expected = format!("{} to {}", self.kept + 1, self.clock + 1);
-            return Err(wrong("clock", expected, clock));
-        }
-        self.file.write_all_at(bytes, FILE_HEADER as u64 + (clock - 1) * RECORD as u64)?;
-        self.clock = clock - 1 + (bytes.len() / RECORD) as u64;
-        Ok(())
-    }
-
-    fn keep(&mut self, clock: u64) -> IoResult<()> {
-        if clock < self.kept || clock > self.clock {
-            let expected = format!("{} to {}", self.kept, self.clock);
-            return Err(wrong("clock of a cut", expected, clock));
-        }
-        self.kept = clock;
-        Ok(())
-    }
-}
-
-fn new_file(rank: u32, job: u64) -> IoResult<File> {
-    let file = rustix::fs::memfd_create("taffrail-copy", MemfdFlags::CLOEXEC)?;
-    let file = File::from(file);
-    file.write_all_at(&file_header(Owner { rank, job }), 0)?;
-    Ok(file)
-}
-
 /// Who this process is among the nodes of the job, which its starter says first.
-pub fn await_secret(channel: &Channel) -> Result<(u32, u64, [u8; 32]), Anything> {
+fn await_secret(channel: &Channel) -> Result<(u32, u64, [u8; 32], RefusedMemory), Anything> {
     loop {
         match channel.receive()? {
             Some((Packet::Secret { node, job, .. }, files)) => {
-                let file = files.into_iter().next().ok_or("no secret")?;
-                return Ok((node, job, read_secret(file)?));
+                let [secret, refused]: [OwnedFd; 2] = files.try_into().map_err(|_| "no secret")?;
+                return Ok((
+                    node,
+                    job,
+                    read_secret(secret)?,
+                    RefusedMemory::open(refused.as_fd())?,
+                ));
             }
             Some((other, _)) => return Err(super::running::unasked(&other).into()),
             None => channel.wait(Duration::from_secs(1)),

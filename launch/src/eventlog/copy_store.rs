@@ -1,23 +1,54 @@
 //! The side of whoever starts a copy store: its process, its address, and what it hands out.
 
-use super::keeper::{Download, Elsewhere, KeeperError};
+use super::keeper::{Download, Elsewhere, KeeperError, Target};
 use super::packet::Packet;
-use super::running::{Heard, Running, unasked};
+use super::running::{CopyNews, Heard, Patience, Running, unasked};
 use rustix::process::Pid;
 use std::ffi::OsString;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::fs::File;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::time::Duration;
+use taffrail_logging::store::{CheckpointError, CheckpointFiles, Owner, Summary};
+
+/// A checkpoint of a rank, with the log that it refers to, as a copy store hands it out.
+#[derive(Debug)]
+pub struct CopiedCheckpoint {
+    /// Its number.
+    pub number: u64,
+    /// The incarnation that has taken it.
+    pub incarnation: u32,
+    /// The file of checkpoints, with this one.
+    pub checkpoint: File,
+    /// The places of the segments of the log: all are in the file.
+    pub places: File,
+    /// The file of them.
+    pub spill: File,
+}
+
+impl CopiedCheckpoint {
+    /// What it is, in short.
+    ///
+    /// # Errors
+    /// [`CheckpointError`] when it is not what was copied.
+    pub fn summary(&self, owner: Owner) -> Result<Option<Summary>, CheckpointError> {
+        let file = self.checkpoint.try_clone();
+        let file = file.map_err(|error| CheckpointError::Os { rank: owner.rank, error })?;
+        CheckpointFiles::open(file, owner)?.summary()
+    }
+}
 
 /// The copy store of a node.
 #[derive(Debug)]
 pub struct CopyStore {
     running: Running,
     address: String,
+    heard: Heard,
 }
 
 impl CopyStore {
     /// Starts it, and waits until it listens. `job` is the digest of the job, `network` where to listen; anywhere if it is
-    /// empty.
+    /// empty. One that does not answer for `patience` counts as gone: what it has is in memory, and its agent has to renew a lease.
     ///
     /// # Errors
     /// [`KeeperError`]: it has ended, or does not answer.
@@ -26,15 +57,18 @@ impl CopyStore {
         job: u64,
         elsewhere: &Elsewhere,
         network: &str,
+        patience: Duration,
     ) -> Result<CopyStore, KeeperError> {
         let network = (!network.is_empty()).then(|| ["--network".into(), network.into()]);
         let arguments: Vec<OsString> = network.into_iter().flatten().collect();
-        let mut running = Running::start(program, "copies", &arguments, false)?;
-        let Elsewhere { secret, node, nodes } = elsewhere;
-        let packet = Packet::Secret { node: *node, job, nodes: *nodes };
-        running.say(&packet, &[secret.as_fd()])?;
-        match running.await_packet()? {
-            Packet::Listens { address } => Ok(CopyStore { running, address }),
+        let patience = Patience { answer: patience, end: Duration::ZERO };
+        let mut running = Running::start(program, "copies", &arguments, false, patience)?;
+        let (packet, files) = elsewhere.introduction(job);
+        running.say(&packet, &files)?;
+        match running.await_packet(2 * patience.answer)? {
+            Packet::Listens { address } => {
+                Ok(CopyStore { running, address, heard: Heard::default() })
+            }
             other => Err(unasked(&other).into()),
         }
     }
@@ -49,7 +83,7 @@ impl CopyStore {
         self.running.pid()
     }
 
-    /// Readable when it is gone.
+    /// Readable when there is news, or it is gone.
     pub fn socket(&self) -> Option<BorrowedFd<'_>> {
         self.running.socket()
     }
@@ -59,13 +93,58 @@ impl CopyStore {
         self.running.is_there()
     }
 
+    /// Lets it bring the log of a rank, which it has by the order `copy`, to another one. Nothing is added to that copy any more.
+    ///
+    /// # Errors
+    /// [`KeeperError`]: it is gone, and all its copies with it.
+    pub fn bring(&mut self, rank: u32, copy: u64, to: Target) -> Result<(), KeeperError> {
+        let Target { epoch, node, address } = to;
+        self.running.say(&Packet::Bring { rank, copy, epoch, node, address }, &[])
+    }
+
+    /// What has become of that.
+    ///
+    /// # Errors
+    /// It is gone, and all its copies with it.
+    pub fn news(&mut self) -> Result<Vec<CopyNews>, KeeperError> {
+        let read = self.running.news(&mut self.heard);
+        let news = std::mem::take(&mut self.heard.copies);
+        match read {
+            // What was said before is heard first.
+            Err(error) if news.is_empty() => Err(error),
+            _ => Ok(news),
+        }
+    }
+
     /// All events that a copy has of a rank, by an order of this number. Nothing is added to that copy any more.
     ///
     /// # Errors
     /// [`KeeperError::Refused`]: it has none. Else it is gone, and all its copies with it.
     pub fn fetch(&mut self, rank: u32, epoch: u64) -> Result<Download, KeeperError> {
         let packet = Packet::Fetch { rank, epoch };
-        let download = self.running.ask(&packet, &[], &mut Heard::default())?;
+        let download = self.running.ask(&packet, &[], &mut self.heard)?;
         download.ok_or_else(|| unasked(&packet).into())
+    }
+
+    /// The last checkpoint that a copy has of a rank, whose events were fetched. None: there is none.
+    ///
+    /// # Errors
+    /// As [`fetch`](Self::fetch).
+    pub fn fetch_checkpoint(
+        &mut self,
+        rank: u32,
+        epoch: u64,
+    ) -> Result<Option<CopiedCheckpoint>, KeeperError> {
+        let asked = Packet::FetchCheckpoint { rank, epoch };
+        match self.running.exchange(&asked, &[], &mut self.heard)? {
+            (Packet::Checkpoint { number: 0, .. }, _) => Ok(None),
+            (Packet::Checkpoint { number, incarnation, .. }, files) => {
+                let files: [OwnedFd; 3] = files.try_into().map_err(|_| unasked(&asked))?;
+                let [checkpoint, places, spill] = files.map(File::from);
+                let incarnation = incarnation as u32;
+                Ok(Some(CopiedCheckpoint { number, incarnation, checkpoint, places, spill }))
+            }
+            (other, _) => Err(unasked(&other).into()),
+        }
     }
 }

@@ -3,38 +3,17 @@
 //! One thread has the connection, and waits for the other node; the logger itself never does. While nothing can be copied
 //! nothing is kept, so ranks wait.
 
+use super::keeper::Target;
 use super::packet::Packet;
-use super::stream::{CopyFrame, encode_cut, encode_records, identity};
+use super::sending::{send_events, transact};
+use super::stream::{CopyFrame, GIVE_UP, Identity, PAUSE, connect, encode_cut, identity};
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{Error, ErrorKind, Result, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::os::unix::fs::FileExt;
+use std::io::{ErrorKind, Result, Write};
+use std::net::TcpStream;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
-use taffrail_logging::event::RECORD;
-use taffrail_logging::store::{FILE_HEADER, Logger, Turn, Unkept};
-use taffrail_tcp::admission;
-use taffrail_tcp::handshake::Identity;
-
-/// How long a connection may take to be made.
-const CONNECT: Duration = Duration::from_secs(2);
-/// How long the other node may take for an answer.
-const ANSWER: Duration = Duration::from_secs(5);
-/// Before it is tried again.
-const PAUSE: Duration = Duration::from_millis(100);
-/// A copy is reported as lost when all attempts have failed for so long.
-const GIVE_UP: Duration = Duration::from_secs(4);
-/// Bytes of a store that are read at a time.
-const PIECE: u64 = (1 << 16) - (1 << 16) % RECORD as u64;
-
-/// Where everything is copied to.
-#[derive(Clone, Debug)]
-struct Target {
-    epoch: u64,
-    node: u32,
-    address: String,
-}
+use taffrail_logging::store::{Logger, Turn, Unkept};
 
 /// What the thread is to do.
 enum Order {
@@ -280,16 +259,13 @@ impl Connection {
         stores: &[(u32, File, u64)],
         standing: Vec<(u32, u64)>,
     ) -> Result<()> {
-        let address: SocketAddr = target.address.parse().map_err(Error::other)?;
-        let mut stream = admission::call(address, &self.me, target.node, CONNECT)?;
-        stream.set_read_timeout(Some(ANSWER))?;
-        stream.set_write_timeout(Some(ANSWER))?;
+        let mut stream = connect(&self.me, target.node, &target.address)?;
         let ranks = stores.iter().map(|(rank, ..)| *rank).collect();
         let mut frames = Vec::new();
         CopyFrame::Begin { epoch: target.epoch, ranks }.encode(&mut frames);
         stream.write_all(&frames)?;
         for (rank, file, kept) in stores {
-            write_store(&mut stream, *rank, file, *kept)?;
+            send_events(&mut stream, *rank, file, *kept)?;
         }
         if !standing.is_empty() {
             let mut cut = Vec::new();
@@ -306,26 +282,4 @@ impl Connection {
             _ => Err(ErrorKind::NotConnected.into()),
         }
     }
-}
-
-/// Sends frames that end with a cut, and waits until that is taken.
-fn transact(stream: &mut TcpStream, frames: &[u8]) -> Result<()> {
-    stream.write_all(frames)?;
-    match CopyFrame::read(stream)? {
-        CopyFrame::Taken { .. } => Ok(()),
-        other => Err(super::stream::wrong("frame", "an answer to a cut", format!("{other:?}"))),
-    }
-}
-
-fn write_store(stream: &mut TcpStream, rank: u32, file: &File, kept: u64) -> Result<()> {
-    let (mut at, end) = (0, kept * RECORD as u64);
-    while at < end {
-        let mut piece = vec![0; PIECE.min(end - at) as usize];
-        file.read_exact_at(&mut piece, FILE_HEADER as u64 + at)?;
-        let mut frames = Vec::new();
-        encode_records(rank, at / RECORD as u64 + 1, &piece, &mut frames);
-        stream.write_all(&frames)?;
-        at += piece.len() as u64;
-    }
-    Ok(())
 }

@@ -9,10 +9,10 @@ pub use keeping::{Download, Elsewhere, Keeping, Target};
 
 use super::channel::ChannelError;
 use super::packet::Packet;
-use super::running::{Heard, Running, unasked};
+use super::running::{Heard, Patience, Running, unasked};
 use rustix::fs::MemfdFlags;
 use rustix::process::Pid;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -39,9 +39,9 @@ pub struct Keeper {
     copies: Copies,
     heard: Heard,
     elsewhere: Option<Elsewhere>,
-    target: Option<Target>,
-    /// The logger that copies knows the target.
-    knows_target: bool,
+    /// Where loggers copy to other nodes, and those that know it.
+    targets: BTreeMap<usize, Target>,
+    informed: BTreeSet<usize>,
 }
 
 /// The memory of one rank.
@@ -83,8 +83,8 @@ impl Keeper {
             copies: Copies::new(copies, ranks.iter().map(|(rank, _)| *rank), own_memory),
             heard: Heard::default(),
             elsewhere: None,
-            target: None,
-            knows_target: false,
+            targets: BTreeMap::new(),
+            informed: BTreeSet::new(),
         };
         for &(rank, set) in ranks {
             let held = keeper.hold(rank, set)?;
@@ -104,7 +104,7 @@ impl Keeper {
         Ok(Held { set, ring, store, before: None })
     }
 
-    /// Lets the last of several loggers copy to another node, before they are started.
+    /// Lets each of the loggers behind the first copy to another node, before they are started.
     pub fn copy_elsewhere(&mut self, elsewhere: Elsewhere) {
         self.elsewhere = Some(elsewhere);
     }
@@ -120,27 +120,27 @@ impl Keeper {
         }
     }
 
-    /// Where the logger that copies to another node does so from now on.
+    /// Where this one of the loggers behind the first copies to from now on.
     ///
     /// # Errors
     /// [`KeeperError::Channel`]; it knows when it has been started again.
-    pub fn copy_to(&mut self, target: Target) -> Result<(), KeeperError> {
-        self.target = Some(target);
-        self.knows_target = false;
-        self.say_target()
+    pub fn copy_to(&mut self, logger: usize, target: Target) -> Result<(), KeeperError> {
+        self.targets.insert(logger, target);
+        self.informed.remove(&logger);
+        self.say_targets()
     }
 
-    fn say_target(&mut self) -> Result<(), KeeperError> {
-        let Some(target) = self.target.as_ref().filter(|_| self.elsewhere.is_some()) else {
-            return Ok(());
-        };
-        let Target { epoch, node, address } = target.clone();
-        let last = self.loggers.last_mut().and_then(Option::as_mut);
-        if !self.knows_target
-            && let Some(last) = last
-        {
-            last.say(&Packet::Copy { epoch, node, address }, &[])?;
-            self.knows_target = true;
+    fn say_targets(&mut self) -> Result<(), KeeperError> {
+        let copies = self.elsewhere.is_some();
+        let targets = self.targets.iter().filter(|(logger, _)| copies && **logger > 0);
+        for (&logger, Target { epoch, node, address }) in targets {
+            let running = self.loggers.get_mut(logger).and_then(Option::as_mut);
+            let Some(running) = running.filter(|_| !self.informed.contains(&logger)) else {
+                continue;
+            };
+            let (epoch, node, address) = (*epoch, *node, address.clone());
+            running.say(&Packet::Copy { epoch, node, address }, &[])?;
+            self.informed.insert(logger);
         }
         Ok(())
     }
@@ -207,7 +207,7 @@ impl Keeper {
                 }
                 // One that was there may be found to be gone when it is asked for what it has.
                 CopyStep::Done if self.lacks_one() => {}
-                CopyStep::Done => return self.say_target(),
+                CopyStep::Done => return self.say_targets(),
             }
         }
     }
@@ -228,7 +228,7 @@ impl Keeper {
     }
 
     fn start_one(&mut self, copy: usize) -> Result<(), KeeperError> {
-        let elsewhere = self.elsewhere.as_ref().filter(|_| copy + 1 == self.loggers.len());
+        let elsewhere = self.elsewhere.as_ref().filter(|_| copy > 0);
         let mut arguments: Vec<OsString> = match &self.keeping {
             Keeping::Process => vec!["--durability=process".into()],
             Keeping::Disk(dir) => vec!["--durability=disk".into(), "--dir".into(), dir.into()],
@@ -244,11 +244,12 @@ impl Keeper {
         arguments.extend(elsewhere.map(|_| "--elsewhere".into()));
         // The one before it has ended first.
         self.loggers[copy] = None;
-        let mut running = Running::start(&self.program, "eventlog", &arguments, in_memory)?;
-        if let Some(Elsewhere { secret, node, nodes }) = elsewhere {
-            let packet = Packet::Secret { node: *node, job: self.job, nodes: *nodes };
-            running.say(&packet, &[secret.as_fd()])?;
-            self.knows_target = false;
+        let mut running =
+            Running::start(&self.program, "eventlog", &arguments, in_memory, Patience::OF_LOGGER)?;
+        if let Some(elsewhere) = elsewhere {
+            let (packet, files) = elsewhere.introduction(self.job);
+            running.say(&packet, &files)?;
+            self.informed.remove(&copy);
         }
         self.loggers[copy] = Some(running);
         self.copies.started(copy);

@@ -11,7 +11,10 @@ const LISTENS: u64 = u64::from_le_bytes(*b"TAFFEVLI");
 const COPY: u64 = u64::from_le_bytes(*b"TAFFEVCO");
 const COPIED: u64 = u64::from_le_bytes(*b"TAFFEVCD");
 const LOST: u64 = u64::from_le_bytes(*b"TAFFEVLO");
-const VERSION: u32 = 4;
+const FETCH_CHECKPOINT: u64 = u64::from_le_bytes(*b"TAFFEVFC");
+const CHECKPOINT: u64 = u64::from_le_bytes(*b"TAFFEVCP");
+const BRING: u64 = u64::from_le_bytes(*b"TAFFEVBR");
+const VERSION: u32 = 7;
 
 /// Bytes of a packet without text.
 const LEN: usize = 40;
@@ -75,10 +78,26 @@ pub enum Packet {
         /// How many they are.
         count: u64,
     },
+    /// To a copy store: give me the last checkpoint that it has of this rank, whose events it has handed out.
+    FetchCheckpoint {
+        /// The rank.
+        rank: u32,
+        /// The order by which it has the copy.
+        epoch: u64,
+    },
+    /// From a copy store: here it is, with its file, the places of the segments of the log, and these; or there is none.
+    Checkpoint {
+        /// The rank.
+        rank: u32,
+        /// Its number; 0: there is none.
+        number: u64,
+        /// The incarnation that has taken it.
+        incarnation: u64,
+    },
     /// From the logger: something has happened.
     Told(Told),
     /// To an event logger that copies to another node, or to a copy store: who it is among the nodes of the job. With
-    /// the job's secret.
+    /// the job's secret, and the counters of what its listener refuses.
     Secret {
         /// The number of its node.
         node: u32,
@@ -99,6 +118,20 @@ pub enum Packet {
         /// The node.
         node: u32,
         /// The address and port. Empty: to nobody.
+        address: String,
+    },
+    /// To a copy store: bring the log of this rank, of which you have a copy, to that of another node. Answered by `Copied` or
+    /// `Lost`.
+    Bring {
+        /// The rank.
+        rank: u32,
+        /// The order by which it has the copy.
+        copy: u64,
+        /// The number of this order.
+        epoch: u64,
+        /// The node.
+        node: u32,
+        /// The address and port.
         address: String,
     },
     /// From an event logger: all of it is there.
@@ -122,7 +155,10 @@ impl std::fmt::Display for Packet {
             Packet::Ready { .. } => "ready",
             Packet::Fetch { .. } => "fetch",
             Packet::Events { .. } => "events",
+            Packet::FetchCheckpoint { .. } => "fetch checkpoint",
+            Packet::Checkpoint { .. } => "checkpoint",
             Packet::Told(_) => "news",
+            Packet::Bring { .. } => "bring",
             Packet::Secret { .. } => return f.write_str("`secret`"),
             Packet::Listens { .. } => return f.write_str("`listens`"),
             Packet::Copy { .. } => return f.write_str("`copy`"),
@@ -170,6 +206,12 @@ impl Told {
 }
 
 impl Packet {
+    /// What was ordered cannot be done. The reason is cut off where a packet ends.
+    pub fn lost(epoch: u64, why: &impl ToString) -> Packet {
+        let Told { text, .. } = Told::new(0, What::Refused, why);
+        Packet::Lost { epoch, why: text }
+    }
+
     /// The rank that it is about, or the node.
     pub fn rank(&self) -> u32 {
         match self {
@@ -177,6 +219,9 @@ impl Packet {
             | Packet::Ready { rank, .. }
             | Packet::Fetch { rank, .. }
             | Packet::Events { rank, .. }
+            | Packet::FetchCheckpoint { rank, .. }
+            | Packet::Checkpoint { rank, .. }
+            | Packet::Bring { rank, .. }
             | Packet::Told(Told { rank, .. }) => *rank,
             Packet::Secret { node, .. } | Packet::Copy { node, .. } => *node,
             Packet::Listens { .. } | Packet::Copied { .. } | Packet::Lost { .. } => 0,
@@ -187,7 +232,9 @@ impl Packet {
     pub fn descriptors(&self, in_memory: bool) -> usize {
         match self {
             Packet::Serve { .. } => 1 + usize::from(in_memory),
-            Packet::Events { .. } | Packet::Secret { .. } => 1,
+            Packet::Events { .. } => 1,
+            Packet::Secret { .. } => 2,
+            Packet::Checkpoint { number: 1.., .. } => 3,
             _ => 0,
         }
     }
@@ -204,6 +251,10 @@ impl Packet {
             Packet::Ready { rank, kept, cut } => (READY, *rank, *kept, *cut, ""),
             Packet::Fetch { rank, epoch } => (FETCH, *rank, *epoch, 0, ""),
             Packet::Events { rank, count } => (EVENTS, *rank, *count, 0, ""),
+            Packet::FetchCheckpoint { rank, epoch } => (FETCH_CHECKPOINT, *rank, *epoch, 0, ""),
+            Packet::Checkpoint { rank, number, incarnation } => {
+                (CHECKPOINT, *rank, *number, *incarnation, "")
+            }
             Packet::Told(Told { rank, what, text }) => {
                 let kind = KINDS.iter().position(|kind| kind == what).expect("all kinds") as u64;
                 (TOLD, *rank, kind + 1, text.len() as u64, text.as_str())
@@ -212,6 +263,10 @@ impl Packet {
             Packet::Listens { address } => (LISTENS, 0, 0, address.len() as u64, address.as_str()),
             Packet::Copy { epoch, node, address } => {
                 (COPY, *node, *epoch, address.len() as u64, address.as_str())
+            }
+            Packet::Bring { rank, copy, epoch, node, address } => {
+                (set, members) = (*node, address.len() as u32);
+                (BRING, *rank, *epoch, *copy, address.as_str())
             }
             Packet::Copied { epoch } => (COPIED, 0, *epoch, 0, ""),
             Packet::Lost { epoch, why } => (LOST, 0, *epoch, why.len() as u64, why.as_str()),
@@ -227,6 +282,10 @@ impl Packet {
         bytes.extend(text.as_bytes());
         bytes
     }
+}
+
+fn kind(number: u64) -> Option<What> {
+    KINDS.get(usize::try_from(number).ok()?.checked_sub(1)?).copied()
 }
 
 /// Reads a packet.
@@ -245,10 +304,14 @@ pub fn decode(bytes: &[u8]) -> Result<Packet, Malformed> {
     let (version, rank) = (middle as u32, (middle >> 32) as u32);
     let (set, members) = (last as u32, (last >> 32) as u32);
     if version != VERSION {
-        return wrong("version", "4", version.to_string());
+        return wrong("version", "7", version.to_string());
     }
     let has_text = matches!(magic, TOLD | LISTENS | COPY | LOST);
-    let expected = if has_text { b } else { 0 };
+    let expected = match magic {
+        BRING => members.into(),
+        _ if has_text => b,
+        _ => 0,
+    };
     if expected != text.len() as u64 || text.len() > TEXT {
         return wrong(
             "text",
@@ -256,7 +319,7 @@ pub fn decode(bytes: &[u8]) -> Result<Packet, Malformed> {
             text.len().to_string(),
         );
     }
-    if magic != SERVE && last != 0 {
+    if ![SERVE, BRING].contains(&magic) && last != 0 {
         return wrong("set and members", "0", format!("{set}, {members}"));
     }
     let text = match std::str::from_utf8(text) {
@@ -268,6 +331,7 @@ pub fn decode(bytes: &[u8]) -> Result<Packet, Malformed> {
         LISTENS if a != 0 => wrong("third word", "0", a.to_string()),
         LISTENS => Ok(Packet::Listens { address: text }),
         COPY => Ok(Packet::Copy { epoch: a, node: rank, address: text }),
+        BRING => Ok(Packet::Bring { rank, copy: b, epoch: a, node: set, address: text }),
         COPIED if b != 0 => wrong("fourth word", "0", b.to_string()),
         COPIED => Ok(Packet::Copied { epoch: a }),
         LOST => Ok(Packet::Lost { epoch: a, why: text }),
@@ -281,87 +345,22 @@ pub fn decode(bytes: &[u8]) -> Result<Packet, Malformed> {
         }
         SERVE => Ok(Packet::Serve { rank, job: a, capacity: b, set, members }),
         READY => Ok(Packet::Ready { rank, kept: a, cut: b }),
-        FETCH | EVENTS if b != 0 => wrong("fourth word", "0", b.to_string()),
+        FETCH | EVENTS | FETCH_CHECKPOINT if b != 0 => wrong("fourth word", "0", b.to_string()),
         FETCH => Ok(Packet::Fetch { rank, epoch: a }),
         EVENTS => Ok(Packet::Events { rank, count: a }),
-        TOLD => {
-            let kind = usize::try_from(a).ok().and_then(|a| KINDS.get(a.checked_sub(1)?));
-            match kind {
-                Some(&what) => Ok(Packet::Told(Told { rank, what, text })),
-                None => wrong("kind of news", "1 to 4", a.to_string()),
-            }
-        }
+        FETCH_CHECKPOINT => Ok(Packet::FetchCheckpoint { rank, epoch: a }),
+        CHECKPOINT => Ok(Packet::Checkpoint { rank, number: a, incarnation: b }),
+        TOLD => match kind(a) {
+            Some(what) => Ok(Packet::Told(Told { rank, what, text })),
+            None => wrong("kind of news", "1 to 4", a.to_string()),
+        },
         _ => {
-            let expected = "one of TAFFEVSV, -RD, -FE, -EV, -TD, -SC, -LI, -CO, -CD, -LO";
+            let expected =
+                "one of TAFFEVSV, -RD, -FE, -EV, -TD, -SC, -LI, -CO, -CD, -LO, -FC, -CP, -BR";
             wrong("magic", expected, format!("{magic:#x}"))
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn all() -> Vec<Packet> {
-        let told = KINDS.map(|what| Packet::Told(Told::new(3, what, &"no space")));
-        let mut all = vec![
-            Packet::Serve { rank: 1, job: 0x1234, capacity: 4096, set: 7, members: 3 },
-            Packet::Ready { rank: 2, kept: 7, cut: 31 },
-            Packet::Fetch { rank: 3, epoch: 9 },
-            Packet::Events { rank: 4, count: 64 },
-            Packet::Secret { node: 1, job: 0x1234, nodes: 3 },
-            Packet::Listens { address: "10.0.0.1:80".into() },
-            Packet::Copy { epoch: 2, node: 1, address: "10.0.0.1:80".into() },
-            Packet::Copied { epoch: 2 },
-            Packet::Lost { epoch: 2, why: "no route".into() },
-        ];
-        all.extend(told);
-        all
-    }
-
-    #[test]
-    fn what_was_said_is_heard() {
-        for packet in all() {
-            assert_eq!(decode(&packet.encode()), Ok(packet));
-        }
-    }
-
-    /// Flipped bits make an error, or a packet that says just these bytes; never a panic.
-    #[test]
-    fn whatever_comes_is_refused_or_is_exactly_this() {
-        for packet in all() {
-            let good = packet.encode();
-            for len in 0..good.len() {
-                assert!(decode(&good[..len]).is_err(), "{packet:?} of {len} bytes");
-            }
-            for bit in 0..good.len() * 8 {
-                let mut bytes = good.clone();
-                bytes[bit / 8] ^= 1 << (bit % 8);
-                if let Ok(other) = decode(&bytes) {
-                    assert_eq!(other.encode(), bytes);
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn the_field_that_is_wrong_is_named() {
-        let with = |at: usize, byte| {
-            let serve = Packet::Serve { rank: 1, job: 2, capacity: 4, set: 5, members: 6 };
-            let mut bytes = serve.encode();
-            bytes[at] = byte;
-            decode(&bytes).unwrap_err().field
-        };
-        assert_eq!(
-            (with(0, 0), with(8, 1), with(24, 3)),
-            ("set and members", "version", "capacity")
-        );
-        assert_eq!(with(36, 0), "members");
-        let mut unknown = Packet::Fetch { rank: 1, epoch: 0 }.encode();
-        unknown[0] = 0;
-        assert_eq!(decode(&unknown).unwrap_err().field, "magic");
-        let long = Told::new(1, What::Waiting, &"ä".repeat(TEXT));
-        assert_eq!(long.text.len(), TEXT);
-        assert_eq!(Packet::Told(long).encode().len(), LONGEST);
-    }
-}
+mod tests;

@@ -6,17 +6,26 @@ use super::packet::{Malformed, Packet, Told, What};
 use crate::run::family;
 use rustix::process::Pid;
 use std::ffi::OsString;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long an answer of the logger may take: it goes through files of any length.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long it is waited for.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// For an answer.
+    pub answer: Duration,
+    /// For its end, when it was asked to end.
+    pub end: Duration,
+}
 
-/// How long the logger has to keep what is left when it is to end.
-const GRACE: Duration = Duration::from_secs(10);
+impl Patience {
+    /// With an event logger: an answer goes through files of any length, and it keeps what is left when it is to end.
+    pub const OF_LOGGER: Patience =
+        Patience { answer: Duration::from_secs(60), end: Duration::from_secs(10) };
+}
 
 /// What loggers have said by themselves.
 #[derive(Debug, Default)]
@@ -63,6 +72,7 @@ pub struct Running {
     /// `None` when it is known to be closed.
     channel: Option<Channel>,
     process: Child,
+    patience: Patience,
 }
 
 impl Running {
@@ -72,6 +82,7 @@ impl Running {
         subcommand: &str,
         arguments: &[OsString],
         in_memory: bool,
+        patience: Patience,
     ) -> Result<Self, KeeperError> {
         let (channel, theirs) = Channel::pair(in_memory)?;
         let mut command = Command::new(program);
@@ -87,7 +98,7 @@ impl Running {
             started.map_err(|error| KeeperError::Start { program: program.into(), error })?;
         // Its end of the connection is closed here, so that we see when it dies.
         drop(command);
-        Ok(Running { channel: Some(channel), process })
+        Ok(Running { channel: Some(channel), process, patience })
     }
 
     /// Its process, which may have been killed.
@@ -119,9 +130,26 @@ impl Running {
         files: &[BorrowedFd<'_>],
         heard: &mut Heard,
     ) -> Result<Option<Download>, KeeperError> {
+        match self.exchange(asked, files, heard)? {
+            (Packet::Events { count, .. }, files) => {
+                Ok(files.into_iter().next().map(|file| Download { file, count }))
+            }
+            (Packet::Ready { .. }, _) => Ok(None),
+            (other, _) => Err(unasked(&other).into()),
+        }
+    }
+
+    /// Asks something of a rank and waits for the answer, with its files. What else is said is added to `heard`.
+    pub fn exchange(
+        &mut self,
+        asked: &Packet,
+        files: &[BorrowedFd<'_>],
+        heard: &mut Heard,
+    ) -> Result<(Packet, Vec<OwnedFd>), KeeperError> {
+        let patience = self.patience.answer;
         self.heed(|channel| {
             channel.send(asked, files)?;
-            answer(channel, asked.rank(), heard)
+            answer(channel, asked.rank(), heard, patience)
         })
     }
 
@@ -130,17 +158,16 @@ impl Running {
         self.heed(|channel| Ok(channel.send(packet, files)?))
     }
 
-    /// Waits for a packet.
-    pub fn await_packet(&mut self) -> Result<Packet, KeeperError> {
+    /// Waits for a packet, for this long.
+    pub fn await_packet(&mut self, patience: Duration) -> Result<Packet, KeeperError> {
         let started = Instant::now();
         self.heed(|channel| {
             loop {
+                let left = patience.saturating_sub(started.elapsed());
                 match channel.receive()? {
                     Some((packet, _)) => return Ok(packet),
-                    None if started.elapsed() > PATIENCE => {
-                        return Err(KeeperError::Silent(PATIENCE));
-                    }
-                    None => channel.wait(Duration::from_secs(1)),
+                    None if left.is_zero() => return Err(KeeperError::Silent(patience)),
+                    None => channel.wait(left),
                 }
             }
         })
@@ -174,7 +201,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.channel = None;
         // It may be stopped, or a disk does not let it go.
-        family::end(&mut self.process, GRACE);
+        family::end(&mut self.process, self.patience.end);
     }
 }
 
@@ -182,20 +209,22 @@ fn answer(
     channel: &Channel,
     asked: u32,
     heard: &mut Heard,
-) -> Result<Option<Download>, KeeperError> {
+    patience: Duration,
+) -> Result<(Packet, Vec<OwnedFd>), KeeperError> {
     let started = Instant::now();
     loop {
+        let left = patience.saturating_sub(started.elapsed());
         match channel.receive()? {
-            Some((Packet::Ready { rank, .. }, _)) if rank == asked => return Ok(None),
-            Some((Packet::Events { rank, count }, files)) if rank == asked => {
-                return Ok(files.into_iter().next().map(|file| Download { file, count }));
-            }
+            Some((
+                packet @ (Packet::Ready { .. } | Packet::Events { .. } | Packet::Checkpoint { .. }),
+                files,
+            )) if packet.rank() == asked => return Ok((packet, files)),
             Some((Packet::Told(news), _)) if news.what == What::Refused => {
                 return Err(KeeperError::Refused(news));
             }
             Some((other, _)) => heard.take(other)?,
-            None if started.elapsed() > PATIENCE => return Err(KeeperError::Silent(PATIENCE)),
-            None => channel.wait(Duration::from_secs(1)),
+            None if left.is_zero() => return Err(KeeperError::Silent(patience)),
+            None => channel.wait(left),
         }
     }
 }

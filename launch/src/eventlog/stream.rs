@@ -1,22 +1,40 @@
-//! Between an event logger that copies and the copy store of another node: frames over TCP, behind the handshake of
-//! `docs/spec/tcp.md` (`docs/spec/agent.md`, section 11).
+//! Between who copies, an event logger or an agent, and the copy store of another node: frames over TCP, behind the
+//! handshake of `docs/spec/tcp.md` (`docs/spec/agent.md`, section 11).
 
 use std::io::{Error, ErrorKind, Read, Result};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 use taffrail_agent::{Incarnation, RANKS_MAX};
 use taffrail_logging::event::RECORD;
 use taffrail_logging::store::Unkept;
-use taffrail_tcp::Secret;
-use taffrail_tcp::handshake::Identity;
+pub use taffrail_tcp::handshake::Identity;
+use taffrail_tcp::{Secret, admission};
 
 const HEADER: usize = 24;
 const MARK: [u8; 2] = *b"TC";
 /// Bytes of a body at most.
-const LIMIT: usize = 1 << 16;
+pub const LIMIT: usize = 1 << 16;
+
+/// How long a connection may take to be made.
+const CONNECT: Duration = Duration::from_secs(2);
+/// How long the copy store may take for an answer that needs no work.
+pub const ANSWER: Duration = Duration::from_secs(5);
+/// Before a connection is tried again.
+pub const PAUSE: Duration = Duration::from_millis(100);
+/// A copy is reported as lost when all attempts have failed for so long.
+pub const GIVE_UP: Duration = Duration::from_secs(4);
 
 const BEGIN: u8 = 1;
 const RECORDS: u8 = 2;
 const CUT: u8 = 3;
 const TAKEN: u8 = 4;
+const BEGIN_CHECKPOINTS: u8 = 5;
+const CHECKPOINT: u8 = 6;
+const PART: u8 = 7;
+const LOG: u8 = 8;
+const SEGMENTS: u8 = 9;
+const WHOLE: u8 = 10;
+const BRING: u8 = 11;
 
 /// A frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,8 +45,33 @@ pub enum CopyFrame {
     Records { rank: u32, clock: u64, bytes: Vec<u8> },
     /// The events of these ranks up to these clocks belong to the copy, all or none. Answered by `Taken`.
     Cut { number: u64, clocks: Vec<(u32, u64)> },
-    /// They do.
+    /// They do; or a checkpoint is whole.
     Taken { number: u64 },
+    /// Checkpoints of ranks are copied on this connection, by an order of this number.
+    BeginCheckpoints { epoch: u64 },
+    /// A checkpoint begins.
+    Checkpoint { rank: u32, number: u64, about: CheckpointAbout },
+    /// Bytes of it, from this one on.
+    Part { rank: u32, at: u64, bytes: Vec<u8> },
+    /// Bytes of the log that it refers to, from this place on.
+    Log { rank: u32, place: u64, bytes: Vec<u8> },
+    /// Segments of that log which are needed: numbers of the first, and how many there are.
+    Segments { rank: u32, runs: Vec<(u64, u64)> },
+    /// All of it has been sent. Answered by `Taken`.
+    Whole { rank: u32, number: u64 },
+    /// The log of a rank of a lost node comes on this connection, by an order of this number: its checkpoint, then its events.
+    Bring { rank: u32, epoch: u64 },
+}
+
+/// What a checkpoint that is copied is like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CheckpointAbout {
+    /// Its bytes.
+    pub len: u64,
+    /// The incarnation that has taken it.
+    pub incarnation: u32,
+    /// Bytes of a segment of the log.
+    pub segment: u32,
 }
 
 impl CopyFrame {
@@ -45,6 +88,22 @@ impl CopyFrame {
                 (CUT, 0, *number, clocks.iter().flat_map(one).collect())
             }
             CopyFrame::Taken { number } => (TAKEN, 0, *number, Vec::new()),
+            CopyFrame::BeginCheckpoints { epoch } => (BEGIN_CHECKPOINTS, 0, *epoch, Vec::new()),
+            CopyFrame::Checkpoint { rank, number, about } => {
+                let CheckpointAbout { len, incarnation, segment } = about;
+                let words = [incarnation.to_le_bytes(), segment.to_le_bytes()].concat();
+                (CHECKPOINT, *rank, *number, [&len.to_le_bytes()[..], &words].concat())
+            }
+            CopyFrame::Part { rank, at, bytes } => (PART, *rank, *at, bytes.clone()),
+            CopyFrame::Log { rank, place, bytes } => (LOG, *rank, *place, bytes.clone()),
+            CopyFrame::Segments { rank, runs } => {
+                let one = |(first, count): &(u64, u64)| {
+                    [first.to_le_bytes(), count.to_le_bytes()].concat()
+                };
+                (SEGMENTS, *rank, 0, runs.iter().flat_map(one).collect())
+            }
+            CopyFrame::Whole { rank, number } => (WHOLE, *rank, *number, Vec::new()),
+            CopyFrame::Bring { rank, epoch } => (BRING, *rank, *epoch, Vec::new()),
         }
     }
 
@@ -82,10 +141,12 @@ impl CopyFrame {
 
 fn decode(kind: u8, rank: u32, value: u64, body: Vec<u8>) -> Result<CopyFrame> {
     let length = body.len();
-    if kind != RECORDS && rank != 0 {
+    if ![RECORDS, CHECKPOINT, PART, LOG, SEGMENTS, WHOLE, BRING].contains(&kind) && rank != 0 {
         return Err(wrong("rank", "0", rank));
     }
     Ok(match kind {
+        CHECKPOINT.. => return decode_checkpoint(kind, rank, value, body),
+        BEGIN_CHECKPOINTS if length == 0 => CopyFrame::BeginCheckpoints { epoch: value },
         BEGIN if length.is_multiple_of(4) && (1..=RANKS_MAX).contains(&(length / 4)) => {
             let ranks = body.as_chunks::<4>().0.iter().map(|rank| u32::from_le_bytes(*rank));
             CopyFrame::Begin { epoch: value, ranks: ranks.collect() }
@@ -103,6 +164,28 @@ fn decode(kind: u8, rank: u32, value: u64, body: Vec<u8>) -> Result<CopyFrame> {
             CopyFrame::Cut { number: value, clocks: clocks.collect::<Result<_>>()? }
         }
         TAKEN if length == 0 => CopyFrame::Taken { number: value },
+        _ => return Err(wrong("type and length", "those of a frame", format!("{kind}, {length}"))),
+    })
+}
+
+fn decode_checkpoint(kind: u8, rank: u32, value: u64, body: Vec<u8>) -> Result<CopyFrame> {
+    let length = body.len();
+    let words: Vec<u64> =
+        body.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+    Ok(match kind {
+        CHECKPOINT if length == 16 && value > 0 => {
+            let (len, incarnation, segment) = (words[0], words[1] as u32, (words[1] >> 32) as u32);
+            let about = CheckpointAbout { len, incarnation, segment };
+            CopyFrame::Checkpoint { rank, number: value, about }
+        }
+        PART if length > 0 => CopyFrame::Part { rank, at: value, bytes: body },
+        LOG if length > 0 => CopyFrame::Log { rank, place: value, bytes: body },
+        SEGMENTS if length > 0 && length.is_multiple_of(16) && value == 0 => {
+            let runs = words.as_chunks::<2>().0.iter().map(|&[first, count]| (first, count));
+            CopyFrame::Segments { rank, runs: runs.collect() }
+        }
+        WHOLE if length == 0 && value > 0 => CopyFrame::Whole { rank, number: value },
+        BRING if length == 0 && value > 0 => CopyFrame::Bring { rank, epoch: value },
         _ => return Err(wrong("type and length", "those of a frame", format!("{kind}, {length}"))),
     })
 }
@@ -141,6 +224,15 @@ pub fn encode_cut<'a>(
     ranks
 }
 
+/// Connects with the copy store of a node.
+pub fn connect(me: &Identity, node: u32, address: &str) -> Result<TcpStream> {
+    let address: SocketAddr = address.parse().map_err(Error::other)?;
+    let stream = admission::call(address, me, node, CONNECT)?;
+    stream.set_read_timeout(Some(ANSWER))?;
+    stream.set_write_timeout(Some(ANSWER))?;
+    Ok(stream)
+}
+
 pub fn wrong(field: &str, expected: impl ToString, got: impl ToString) -> Error {
     let (expected, got) = (expected.to_string(), got.to_string());
     let why = format!("a copy of events, {field}: expected {expected}, got {got}");
@@ -164,6 +256,17 @@ mod tests {
             CopyFrame::Records { rank: 2, clock: 7, bytes: vec![5; 2 * RECORD] },
             CopyFrame::Cut { number: 9, clocks: vec![(1, 0), (2, 8)] },
             CopyFrame::Taken { number: 9 },
+            CopyFrame::BeginCheckpoints { epoch: 4 },
+            CopyFrame::Checkpoint {
+                rank: 1,
+                number: 3,
+                about: CheckpointAbout { len: 70, incarnation: 2, segment: 4096 },
+            },
+            CopyFrame::Part { rank: 1, at: 64, bytes: vec![1; 6] },
+            CopyFrame::Log { rank: 1, place: 4096, bytes: vec![2; 9] },
+            CopyFrame::Segments { rank: 1, runs: vec![(1, 1), (3, 4)] },
+            CopyFrame::Whole { rank: 1, number: 3 },
+            CopyFrame::Bring { rank: 1, epoch: 5 },
         ]
     }
 

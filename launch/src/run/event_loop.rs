@@ -28,14 +28,14 @@ pub(super) const DELIVERY: Duration = Duration::from_secs(3);
 
 /// Starts the job, watches it to its end, and returns its status.
 pub fn job(args: &Args) -> Result<u8, Failure> {
-    let plan = args.failures.plan(&vec![0; args.ranks as usize], Kept::Process)?;
-    let places = cpus::places(args.bind, args.ranks as usize)?;
+    let plan = args.failures.plan(&vec![0; args.ranks() as usize], Kept::Process)?;
+    let places = cpus::places(args.bind, args.ranks() as usize)?;
     let signals = Signals::catch()?;
     let outlets = outlets::start().map_err(|e| {
         Failure::new(format!("no thread that writes output (socketpair, clone3): {}", in_words(&e)))
     })?;
     let (name, digest) = job_name::draw()?;
-    let guard = Guard::start(&name, args.ranks, None)?;
+    let guard = Guard::start(&name, args.ranks(), None)?;
     let (on_failure, restarts) = (plan.on_failure, plan.restarts());
     let recovery = plan.logging.map(|logged| Recovery::of_all(logged, args, digest, &guard));
     // What a rank leaves behind becomes our child, so that it can be found and ended.
@@ -45,23 +45,23 @@ pub fn job(args: &Args) -> Result<u8, Failure> {
         args,
         places,
         // What passes the network is not logged.
-        server: Server::new(args.ranks as usize, name.clone(), args.failures.log())
+        server: Server::new(args.ranks() as usize, name.clone(), args.failures.log())
             .with_apps(args.app_numbers()),
         name,
         ranks: Vec::new(),
         keyboard: Keyboard::new(args),
         outlets,
         signals,
-        life: Life::new(args.ranks as usize, on_failure, restarts),
+        life: Life::new(args.ranks() as usize, on_failure, restarts),
         recovery: recovery.transpose()?,
         guard,
-        members: Members::new(args.ranks),
+        members: Members::new(args.ranks()),
         barrier: BarrierWatch::default(),
-        heartbeats: args.failures.heartbeat().map(|limit| Heartbeats::new(limit, args.ranks)),
+        heartbeats: args.failures.heartbeat().map(|limit| Heartbeats::new(limit, args.ranks())),
         timeout: args.timeout,
         started: Instant::now(),
     };
-    for number in 0..args.ranks as usize {
+    for number in 0..args.ranks() as usize {
         // If this fails, dropping the job ends those that run already.
         let rank = job.start(number, None)?;
         let pid = rank.pid().as_raw_pid();
@@ -141,9 +141,9 @@ impl Job<'_> {
         let piped = |to| (args.label || outlets::needs_help(to)).then(Stdio::piped);
         let start = Start {
             rank: number,
-            ranks: args.ranks,
+            ranks: args.ranks(),
             // All ranks are on this machine.
-            local: (number, args.ranks as usize),
+            local: (number, args.ranks() as usize),
             app: args.app_of(number).1,
             pmix: args.pmix,
             cpu,

@@ -32,14 +32,15 @@ pub struct Options {
     /// [default: nondeterministic]
     #[arg(long, value_enum)]
     events: Option<Events>,
-    /// What events survive: killed processes, the end of the node, or all but one event logger, of which the last is on
-    /// another node where there are several [default: process; node where there are several]
+    /// What events survive: killed processes, the end of the node, or all but one event logger, of which all but the
+    /// first copy to another node each where there are several [default: process; node where there are several]
     #[arg(long, value_enum)]
     durability: Option<Kept>,
     /// Where events are kept for the durability `disk`, a folder for each job
     #[arg(long, value_name = "DIR")]
     log_dir: Option<PathBuf>,
-    /// How many event loggers have a copy of all events for the durability `node` [default: 2]
+    /// How many event loggers have a copy of all events for the durability `node`; of several nodes one less may be lost at
+    /// once [default: 2]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_COPIES)))]
     copies: Option<u32>,
     /// Memory for the messages that a rank logs: 512M, 2GiB (K is 1024 bytes) [default:
@@ -128,7 +129,7 @@ impl Options {
     }
 
     /// Whether they are logged causally.
-    pub(in crate::run) fn is_causal(&self) -> bool {
+    pub(super) fn is_causal(&self) -> bool {
         self.logging == Logging::Causal
     }
 

@@ -4,15 +4,17 @@
 use super::guard::Guard;
 use super::{Failure, own_program, say};
 use crate::eventlog::{
-    ChannelError, CopyNews, Download, Elsewhere, Keeper, KeeperError, Keeping, Target,
+    ChannelError, CopiedCheckpoint, CopyNews, Download, Elsewhere, Keeper, KeeperError, Keeping,
+    Target,
 };
 use rustix::process::Pid;
+use std::collections::HashMap;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 use taffrail_logging::causal::Counters;
 
 /// Records that the ring of a rank has room for.
-const CAPACITY: u64 = 1 << 16;
+pub const CAPACITY: u64 = 1 << 16;
 
 /// How often it is tried to start a logger that cannot be started, with pauses of 2, 4, 8 ... ms between.
 const TRIES: u32 = 10;
@@ -20,15 +22,17 @@ const TRIES: u32 = 10;
 /// A logger that was killed so often is killed by something that will not end.
 const MAX_DEATHS: u32 = 1000;
 
-/// What is beyond the node: another one with a copy, and what ranks that were started elsewhere have brought.
+/// What is beyond the node: others with copies, and what ranks that were started elsewhere have brought.
 #[derive(Default)]
 pub struct Beyond {
-    /// The last of several loggers copies to another node.
+    /// The loggers behind the first copy to other nodes.
     pub elsewhere: Option<Elsewhere>,
-    /// As it was said where to.
-    pub target: Option<Target>,
+    /// As it was said where to, for each of these.
+    pub targets: Vec<(usize, Target)>,
     /// Ranks that were started on another node: their next incarnations, and their events.
     pub moved: Vec<(u32, u32, OwnedFd)>,
+    /// The last checkpoints of these.
+    pub checkpoints: HashMap<u32, CopiedCheckpoint>,
 }
 
 pub struct Logger {
@@ -50,11 +54,11 @@ impl Logger {
     ) -> Result<Logger, Failure> {
         let mut keeper =
             Keeper::new(own_program::path(), ranks, job, CAPACITY, keeping).map_err(failure)?;
-        let Beyond { elsewhere, target, moved } = beyond;
+        let Beyond { elsewhere, targets, moved, .. } = beyond;
         moved.into_iter().for_each(|(rank, _, events)| keeper.begin_with(rank, events));
         elsewhere.into_iter().for_each(|elsewhere| keeper.copy_elsewhere(elsewhere));
-        if let Some(target) = target {
-            keeper.copy_to(target).map_err(failure)?;
+        for (logger, target) in targets {
+            keeper.copy_to(logger, target).map_err(failure)?;
         }
         let mut logger = Logger { keeper, deaths: 0, lost: false };
         logger.try_to_start(guard)?;
@@ -91,9 +95,9 @@ impl Logger {
         self.keeper.sockets().filter(|_| !self.lost)
     }
 
-    /// Where the logger that copies to another node does so from now on.
-    pub fn copy_to(&mut self, target: Target, guard: &Guard) -> Result<(), Failure> {
-        match self.keeper.copy_to(target) {
+    /// Where this one of the loggers behind the first copies to from now on.
+    pub fn copy_to(&mut self, logger: usize, target: Target, guard: &Guard) -> Result<(), Failure> {
+        match self.keeper.copy_to(logger, target) {
             Ok(()) => Ok(()),
             Err(error) => self.start_again(guard, error),
         }

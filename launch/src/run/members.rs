@@ -14,8 +14,9 @@ use std::collections::BTreeMap;
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use taffrail_agent::client::ADDRESS;
+use taffrail_agent::RankIncarnation;
 use taffrail_agent::client::variable::AGENT;
+use taffrail_agent::client::{ADDRESS, FINALIZING, LINK, read_link};
 
 /// Bytes of the longest message; what is longer is cut.
 const MESSAGE_MAX: usize = 4096;
@@ -28,7 +29,13 @@ pub struct Members {
     watched: Vec<Member>,
     /// The last address that each rank has said, until it is taken.
     addresses: BTreeMap<usize, Vec<u8>>,
+    /// What each rank has reported last of its link with each other one, until it is taken.
+    links: BTreeMap<(usize, u32), LinkReport>,
+    finalizing: Vec<usize>,
 }
+
+/// The incarnation at the other end of a link, and why the link is down, if it is.
+pub type LinkReport = (RankIncarnation, Option<String>);
 
 struct Member {
     rank: usize,
@@ -40,7 +47,8 @@ impl Members {
     /// No connection yet for any of this number of ranks.
     pub fn new(ranks: u32) -> Members {
         let connections = (0..ranks).map(|_| None).collect();
-        Members { connections, watched: Vec::new(), addresses: BTreeMap::new() }
+        let (watched, addresses, links) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
+        Members { connections, watched, addresses, links, finalizing: Vec::new() }
     }
 
     /// Gives the next life of a rank a connection. Those of the life before are no members any more.
@@ -88,6 +96,12 @@ impl Members {
                 Ok((len, _)) if buffer[..len].starts_with(&[ADDRESS]) => {
                     self.addresses.insert(rank, buffer[1..len].to_vec());
                 }
+                Ok((len, _)) if buffer[..len] == [FINALIZING] => self.finalizing.push(rank),
+                Ok((len, _)) if buffer[..len].starts_with(&[LINK]) => {
+                    let report = read_link(&buffer[..len]);
+                    let of_others = report.filter(|(peer, _)| self.is_other(rank, peer.rank));
+                    self.links.extend(of_others.map(|link| ((rank, link.0.rank), link)));
+                }
                 Ok((len, pid)) => events.extend(event(rank, pid, &buffer[..len])),
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => break,
@@ -100,6 +114,21 @@ impl Members {
     /// Where ranks can be reached, as they have said since this was asked last.
     pub fn take_addresses(&mut self) -> BTreeMap<usize, Vec<u8>> {
         std::mem::take(&mut self.addresses)
+    }
+
+    /// Ranks whose programs are over, as they have said since this was asked last.
+    pub fn take_finalizing(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.finalizing)
+    }
+
+    fn is_other(&self, rank: usize, peer: u32) -> bool {
+        (peer as usize) < self.connections.len() && peer as usize != rank
+    }
+
+    /// What ranks have reported of their links since this was asked last.
+    pub fn take_links(&mut self) -> impl Iterator<Item = (usize, LinkReport)> {
+        let links = std::mem::take(&mut self.links).into_iter();
+        links.map(|((rank, _), report)| (rank, report))
     }
 
     /// The same, and those that have joined are watched but for the direct child, whose end is seen in any case.

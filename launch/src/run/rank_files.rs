@@ -3,11 +3,12 @@
 
 use super::ranks::RankEnv;
 use super::{Args, Failure, in_words, say};
+use crate::eventlog::{CheckpointSource, CopiedCheckpoint, RankLog};
 use std::ffi::OsString;
 use std::fs::File;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use taffrail_logging::store::{CheckpointFiles, Owner, Spill, Summary, empty_memory};
+use std::sync::Arc;
+use taffrail_logging::store::{CheckpointFiles, LiveLog, Owner, Spill, Summary, empty_memory};
 
 /// The variable that names the folder for what has no room in memory.
 pub const SPILL: &str = "TAFFRAIL_SPILL";
@@ -18,23 +19,29 @@ pub struct RankFiles {
     /// Its checkpoints.
     checkpoints: File,
     /// Where its messages are logged.
-    own: Log,
+    own: Arc<RankLog>,
     /// The log of the process that took the last checkpoint, if that is not the present one.
-    former: Option<Log>,
+    former: Option<Arc<RankLog>>,
     spill: PathBuf,
 }
 
-/// The files of the log of one process.
-struct Log {
-    incarnation: u32,
-    memory: OwnedFd,
-    places: OwnedFd,
-    spill: OwnedFd,
+/// What a rank finds in its files when it is started here for the first time.
+#[derive(Default)]
+pub struct FirstFiles {
+    /// Its incarnation.
+    pub incarnation: u32,
+    /// Checkpoints are announced when they are on another node.
+    pub copied_elsewhere: bool,
+    /// The last one, if it was started elsewhere before.
+    pub checkpoint: Option<CopiedCheckpoint>,
 }
 
-impl Log {
-    fn new(incarnation: u32, spill: &Path) -> Result<Log, Failure> {
-        let memory = |name| empty_memory(name).map_err(|e| Failure::new(e.to_string()));
+fn memory(name: &str) -> Result<File, Failure> {
+    empty_memory(name).map(File::from).map_err(|e| Failure::new(e.to_string()))
+}
+
+impl RankLog {
+    fn begin(incarnation: u32, spill: &Path) -> Result<Arc<RankLog>, Failure> {
         let file = Spill::file_in(spill).map_err(|e| {
             let folder = spill.display();
             Failure::new(format!(
@@ -42,17 +49,14 @@ impl Log {
                 in_words(&e)
             ))
         })?;
-        Ok(Log {
-            incarnation,
-            memory: memory("taffrail-outbox")?,
-            places: memory("taffrail-places")?,
-            spill: file.into(),
-        })
+        let (memory, places) = (memory("taffrail-outbox")?, memory("taffrail-places")?);
+        let files = LiveLog { memory, places, spill: file };
+        Ok(Arc::new(RankLog { incarnation, files }))
     }
 
     fn hand_over(&self, variable: &'static str, env: &mut RankEnv) -> Result<(), Failure> {
         let mut numbers = Vec::new();
-        for file in [&self.memory, &self.places, &self.spill] {
+        for file in [&self.files.memory, &self.files.places, &self.files.spill] {
             numbers.push(env.inherit(file)?);
         }
         env.tell(variable, &numbers);
@@ -73,42 +77,59 @@ pub fn spill_folder_of(given: Option<OsString>) -> PathBuf {
 }
 
 impl RankFiles {
-    /// Of a rank that is about to be started here for the first time, as this incarnation. None if it has to do without: a
-    /// line says why it cannot take checkpoints then.
-    pub fn of(spill: &Path, owner: Owner, incarnation: u32) -> Option<RankFiles> {
-        let spill = spill.to_owned();
-        let made = Log::new(incarnation, &spill).and_then(|own| {
-            let checkpoints = empty_memory("taffrail-checkpoints");
-            Ok((own, checkpoints.map_err(|e| Failure::new(e.to_string()))?))
-        });
-        match made {
-            Ok((own, checkpoints)) => {
-                Some(RankFiles { owner, checkpoints: checkpoints.into(), own, former: None, spill })
-            }
+    /// Of a rank that is about to be started here for the first time. None if it has to do without: a line says why it cannot
+    /// take checkpoints then.
+    ///
+    /// # Errors
+    /// It has a checkpoint, others have dropped what that covers, and it cannot go on from it.
+    pub fn of(spill: &Path, owner: Owner, first: FirstFiles) -> Result<Option<RankFiles>, Failure> {
+        let has_checkpoint = first.checkpoint.is_some();
+        match RankFiles::make(spill, owner, first) {
+            Ok(files) => Ok(Some(files)),
+            Err(failure) if has_checkpoint => Err(failure),
             Err(Failure { why, .. }) => {
                 say(&format!("rank {} can take no checkpoints: {why}", owner.rank));
-                None
+                Ok(None)
             }
         }
     }
 
-    /// The number of the last checkpoint, if there is one.
-    pub fn last_checkpoint(&self) -> Option<u64> {
-        let checkpoints =
-            CheckpointFiles::open(self.checkpoints.try_clone().ok()?, self.owner).ok()?;
-        Some(checkpoints.summary().ok()??.number)
+    fn make(spill: &Path, owner: Owner, first: FirstFiles) -> Result<RankFiles, Failure> {
+        let FirstFiles { incarnation, copied_elsewhere, checkpoint } = first;
+        let last = checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.number);
+        let (checkpoints, former) = match checkpoint {
+            Some(CopiedCheckpoint { incarnation, checkpoint, places, spill, .. }) => {
+                let files = LiveLog { memory: memory("taffrail-outbox")?, places, spill };
+                (checkpoint, Some(Arc::new(RankLog { incarnation, files })))
+            }
+            None => (memory("taffrail-checkpoints")?, None),
+        };
+        let own = RankLog::begin(incarnation, spill)?;
+        let files = RankFiles { owner, checkpoints, own, former, spill: spill.to_owned() };
+        if copied_elsewhere {
+            // The one that it has brought was announced.
+            let held = files.open()?.let_announce(Some(last));
+            held.map_err(|e| Failure::new(in_words(&e)))?;
+        }
+        Ok(files)
+    }
+
+    fn open(&self) -> Result<CheckpointFiles, Failure> {
+        let file = self.checkpoints.try_clone().map_err(|e| Failure::new(in_words(&e)))?;
+        CheckpointFiles::open(file, self.owner).map_err(|e| Failure::new(e.to_string()))
+    }
+
+    /// What is copied to another node.
+    pub fn source(&self) -> Result<CheckpointSource, Failure> {
+        let logs = [Some(&self.own), self.former.as_ref()];
+        let logs = logs.into_iter().flatten().cloned().collect();
+        Ok(CheckpointSource { rank: self.owner.rank, checkpoints: self.open()?, logs })
     }
 
     /// The present process has ended, and another one will be started. What that goes on from.
     pub fn begin_again(&mut self) -> Result<Option<Summary>, Failure> {
-        let last = self.checkpoints.try_clone().map_err(|e| Failure::new(in_words(&e))).and_then(
-            |file| {
-                let checkpoints = CheckpointFiles::open(file, self.owner)
-                    .and_then(|checkpoints| checkpoints.summary());
-                checkpoints.map_err(|e| Failure::new(e.to_string()))
-            },
-        )?;
-        let next = Log::new(self.own.incarnation + 1, &self.spill)?;
+        let last = self.open()?.summary().map_err(|e| Failure::new(e.to_string()))?;
+        let next = RankLog::begin(self.own.incarnation + 1, &self.spill)?;
         let before = std::mem::replace(&mut self.own, next);
         let whose = last.map(|last| last.incarnation);
         let logs = self.former.take().into_iter().chain([before]);
@@ -134,9 +155,8 @@ mod tests {
     use std::io::IoSlice;
 
     fn files() -> RankFiles {
-        let (owner, spill) = (Owner { rank: 2, job: 9 }, std::env::temp_dir());
-        let checkpoints = empty_memory("test").unwrap().into();
-        RankFiles { owner, checkpoints, own: Log::new(0, &spill).unwrap(), former: None, spill }
+        let owner = Owner { rank: 2, job: 9 };
+        RankFiles::make(&std::env::temp_dir(), owner, FirstFiles::default()).unwrap()
     }
 
     fn take(files: &RankFiles, clock: u64) {
@@ -166,6 +186,29 @@ mod tests {
         let second = Summary { number: 2, incarnation: 3, clock: 20 };
         assert_eq!(files.begin_again().unwrap(), Some(second));
         assert_eq!(kept(&files), (4, Some(3)));
+    }
+
+    /// As it was copied: it is continued with the next number, and may be announced as it was.
+    #[test]
+    fn what_was_started_elsewhere_brings_its_checkpoint() {
+        let files = files();
+        take(&files, 40);
+        let [checkpoint, places, spill] =
+            [&files.checkpoints, &files.own.files.places, &files.own.files.spill]
+                .map(|file| file.try_clone().unwrap());
+        let checkpoint = CopiedCheckpoint { number: 1, incarnation: 0, checkpoint, places, spill };
+        let first =
+            FirstFiles { incarnation: 5, copied_elsewhere: true, checkpoint: Some(checkpoint) };
+        let mut there = RankFiles::make(&std::env::temp_dir(), files.owner, first).unwrap();
+        assert_eq!(kept(&there), (5, Some(0)));
+        let rank = there.open().unwrap().announcements().unwrap();
+        assert!(rank.may_announce(1) && !rank.may_announce(2));
+        let logs: Vec<u32> =
+            there.source().unwrap().logs.iter().map(|log| log.incarnation).collect();
+        assert_eq!(logs, [5, 0]);
+        let before = Summary { number: 1, incarnation: 0, clock: 40 };
+        assert_eq!(there.begin_again().unwrap(), Some(before));
+        assert_eq!(kept(&there), (6, Some(0)));
     }
 
     #[test]

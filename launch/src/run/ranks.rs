@@ -122,6 +122,8 @@ impl Rank {
             ))
         };
         let (ours, theirs) = UnixStream::pair().map_err(no_line)?;
+        // Before the rank runs: its first word comes with its sender, or never.
+        let line = Line::new(ours).map_err(no_line)?;
         // A number of three digits, see `in_digits`: others read this one, who may mind zeros.
         let theirs = rustix::io::fcntl_dupfd_cloexec(&theirs, 100).unwrap_or(theirs.into());
         let mut command = command(start.pmix, start.app);
@@ -143,14 +145,10 @@ impl Rank {
         before_exec::prepare(&mut command, inherited, start.cpu, guard).map_err(no_line)?;
         let mut process = command.spawn().map_err(failed)?;
         let keyboard = process.stdin.take();
-        Ok((Rank::watched(process, start.label, ours).map_err(no_line)?, keyboard))
+        Ok((Rank::watched(process, start.label, line).map_err(no_line)?, keyboard))
     }
 
-    fn watched(
-        mut process: Child,
-        label: Option<usize>,
-        line: UnixStream,
-    ) -> std::io::Result<Rank> {
+    fn watched(mut process: Child, label: Option<usize>, line: Line) -> std::io::Result<Rank> {
         let (out, err) = (process.stdout.take(), process.stderr.take());
         if let Some(out) = &out {
             rustix::io::ioctl_fionbio(out, true)?;
@@ -160,7 +158,7 @@ impl Rank {
         }
         Ok(Rank {
             runs: true,
-            line: Some(Line::new(line)?),
+            line: Some(line),
             out: out.map(|out| Output::new(out, label)),
             err: err.map(|err| Output::new(err, label)),
             process,

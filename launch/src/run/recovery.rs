@@ -3,14 +3,15 @@
 use super::failures::{Events, Logged};
 use super::guard::Guard;
 use super::logger::{Beyond, Logger};
-use super::rank_files::{RankFiles, spill_folder};
+use super::rank_files::{FirstFiles, RankFiles, spill_folder};
 use super::{Args, Failure, in_words, ranks};
+use crate::eventlog::CheckpointSource;
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use taffrail_agent::wire::{LastCheckpoint, LeftBehind};
 use taffrail_logging::causal::Counters;
-use taffrail_logging::store::Owner;
+use taffrail_logging::store::{Owner, Summary};
 
 /// How long a rank waits for the others, in seconds.
 const PATIENCE: &str = "TAFFRAIL_CONNECT_TIMEOUT";
@@ -53,7 +54,7 @@ impl Recovery {
         job: u64,
         guard: &Guard,
     ) -> Result<Recovery, Failure> {
-        let ranks: Vec<u32> = (0..args.ranks).collect();
+        let ranks: Vec<u32> = (0..args.ranks()).collect();
         let spill = spill_folder(args);
         let provider = crate::mpi::found_provider(&args.environment);
         Recovery::new(logged, &ranks, job, (&spill, provider), Beyond::default(), guard)
@@ -67,7 +68,7 @@ impl Recovery {
         ranks: &[u32],
         job: u64,
         (spill, provider): (&Path, Option<PathBuf>),
-        beyond: Beyond,
+        mut beyond: Beyond,
         guard: &Guard,
     ) -> Result<Recovery, Failure> {
         let (mut replays, mut incarnations) = (HashMap::new(), HashMap::new());
@@ -84,14 +85,20 @@ impl Recovery {
             false => logged.sets.of(rank as usize),
         };
         let together: Vec<(u32, usize)> = ranks.iter().map(|&rank| (rank, group(rank))).collect();
+        let mut checkpoints = std::mem::take(&mut beyond.checkpoints);
+        let copied_elsewhere = beyond.elsewhere.is_some();
         let logger = Logger::start(&together, job, logged.keeping.clone(), beyond, guard)?;
         // Members of a larger set fall back together, and would have to agree on where to.
         let is_alone = |rank: u32| logged.sets.members(logged.sets.of(rank as usize)).count() == 1;
         let takes_checkpoints = |rank| !logged.causal && is_alone(rank);
-        let first = |rank: u32| incarnations.get(&rank).copied().unwrap_or_default();
-        let files = |rank| RankFiles::of(spill, Owner { rank, job }, first(rank));
-        let able = ranks.iter().filter(|rank| takes_checkpoints(**rank));
-        let files = able.filter_map(|&rank| Some((rank as usize, files(rank)?))).collect();
+        let mut files = HashMap::new();
+        for &rank in ranks.iter().filter(|rank| takes_checkpoints(**rank)) {
+            let incarnation = incarnations.get(&rank).copied().unwrap_or_default();
+            let checkpoint = checkpoints.remove(&rank);
+            let first = FirstFiles { incarnation, copied_elsewhere, checkpoint };
+            let made = RankFiles::of(spill, Owner { rank, job }, first)?;
+            files.extend(made.map(|files| (rank as usize, files)));
+        }
         let ranks = ranks.iter().map(|&rank| rank as usize).collect();
         Ok(Recovery { ranks, began_elsewhere: false, logged, logger, files, provider, replays })
     }
@@ -119,9 +126,9 @@ impl Recovery {
         Ok(self.logged.causal.then_some(all))
     }
 
-    /// The number of the last checkpoint of a rank, if it has taken one.
-    pub fn last_checkpoint(&self, rank: usize) -> Option<u64> {
-        self.files.get(&rank)?.last_checkpoint()
+    /// What is copied to another node of a rank that takes checkpoints.
+    pub fn checkpoint_source(&self, rank: usize) -> Result<Option<CheckpointSource>, Failure> {
+        self.files.get(&rank).map(RankFiles::source).transpose()
     }
 
     /// A rank has ended and is about to be restarted: gets its events ready for its next incarnation, and returns what there
@@ -131,9 +138,7 @@ impl Recovery {
         let files = self.files.get_mut(&rank);
         let last = files.map(RankFiles::begin_again).transpose()?.flatten();
         self.replays.insert(rank, download.file);
-        let checkpoint =
-            last.map(|last| LastCheckpoint { number: last.number, events: last.clock });
-        Ok(LeftBehind { events: download.count, checkpoint })
+        Ok(LeftBehind { events: download.count, checkpoint: last.map(last_checkpoint) })
     }
 
     /// The events that a rank replays, once.
@@ -199,6 +204,11 @@ impl Recovery {
         }
         Ok(env)
     }
+}
+
+/// What the launcher learns of a checkpoint.
+pub fn last_checkpoint(last: Summary) -> LastCheckpoint {
+    LastCheckpoint { number: last.number, events: last.clock }
 }
 
 /// Numbers, separated by commas.

@@ -61,3 +61,8 @@ fn several_programs_are_one_world_under_every_launcher() {
     under(installed::mpich(), &[&theirs[..], &ours[..]].concat());
     under(installed::open_mpi(), &theirs);
 }
+
+#[test]
+fn a_logged_ring_of_nodes_connects_neighbours_alone() {
+    script_is_right("ring-of-eight-nodes.sh");
+}

@@ -25,7 +25,7 @@ fn a_rank_that_polls_in_vain_says_what_it_waits_for() {
     for part in [
         "taffrail: rank 0 waits for the messages of 1 posted receive (from rank 1 (pid ",
         "1 message has arrived, and no receive takes it (from rank 1 (pid ",
-        "; nothing has happened for 10 s",
+        "; nothing has completed for 10 s",
     ] {
         assert!(said[0].contains(part), "{part}: {}", said[0]);
     }

@@ -44,7 +44,7 @@ fn a_missing_program_and_an_unknown_option_are_said_before_anything_starts() {
     for (words, why) in [
         (&["run", "-n", "1"][..], "PROGRAM"),
         (&["run", "-n", "1", "--lable", "true"], "--label"),
-        (&["run", "true"], "--ranks"),
+        (&["run", "true"], "-n: expected a number of ranks"),
     ] {
         let job = run(words);
         assert_eq!(job.status, 2, "{words:?}");

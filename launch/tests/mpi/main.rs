@@ -6,17 +6,30 @@
 
 mod command;
 mod floods;
+#[allow(dead_code, reason = "other tests use the rest of it, here and below")]
+#[path = "../../../tests/common/host.rs"]
+mod host;
 mod installed;
 mod kills;
 mod lives;
+mod namespaces;
 mod nodes;
 mod programs;
+#[allow(dead_code, reason = "as above")]
+#[path = "../../../tests/common/namespaces.rs"]
+mod spaces;
 
+use host::Host;
 use std::process::{Command, Output, Stdio};
 
 /// `taffrail` with these arguments, for two minutes at most.
 fn taffrail(args: &[&str]) -> Command {
-    let mut command = Command::new("timeout");
+    taffrail_on(&Host::here(), args)
+}
+
+/// The same, started on this host.
+fn taffrail_on(host: &Host, args: &[&str]) -> Command {
+    let mut command = host.command("timeout");
     command.args(["--kill-after=5", "120", env!("CARGO_BIN_EXE_taffrail")]);
     command.args(args).stdin(Stdio::null());
     may_be_root(&mut command);

@@ -40,7 +40,7 @@ fn an_agent_that_hears_something_else_ends_and_says_why() {
         (frame(&header(2, 4096)), false, "the connection has ended within a frame"),
         (frame(&header(2, 4097)), true, "length: expected at most 4096 in WELCOME, got 4097"),
         (frame(&header(7, u32::MAX)), true, "length: expected at most 4194304 in PROGRAM"),
-        (frame(&header(99, 0)), true, "type: expected 1 to 38, got 99"),
+        (frame(&header(99, 0)), true, "type: expected 1 to 44, got 99"),
         (frame(&header(1, 0)), true, "got one of an agent, HELLO"),
         (frame(b"garbage, not a frame"), true, "mark: expected TA"),
         (frame(&header(2, 0)), true, "the launcher is gone"),

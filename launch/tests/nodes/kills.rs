@@ -101,17 +101,19 @@ fn an_agent_by_a_signal_that_it_sees() {
 
 #[test]
 fn the_launcher() {
-    let job = Job::on("a:2,b:2").script(4, FAMILY);
-    let mut child = started(&job, 4);
-    let killed = Instant::now();
-    child.kill().unwrap();
-    child.wait().unwrap();
-    job.assert_nothing_left("after the launcher was killed");
-    assert!(
-        killed.elapsed() < Duration::from_secs(8),
-        "before the lease ends: {:?}",
-        killed.elapsed()
-    );
+    // With a log there are event loggers, copies of them, and copy stores as well.
+    for logging in [&[][..], &["--logging", "pessimistic"], &["--logging", "causal"]] {
+        let job = Job::on("a:2,b:2").with(&["--network", "lo"]).with(logging).script(4, FAMILY);
+        let mut child = started(&job, 4);
+        let stores = job.processes().into_iter().filter(|it| it.words().contains(" copies"));
+        assert_eq!(stores.count(), if logging.is_empty() { 0 } else { 2 }, "{logging:?}");
+        let killed = Instant::now();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        job.assert_nothing_left("after the launcher was killed");
+        let took = killed.elapsed();
+        assert!(took < Duration::from_secs(8), "before the lease ends: {took:?}, {logging:?}");
+    }
 }
 
 /// Neither end can say anything: the guard of the stopped agent ends the ranks when the lease ends. The agents have
@@ -146,6 +148,28 @@ fn an_agent_that_stands_still_loses_its_node() {
     );
 }
 
+/// Its ranks end with its lease. Who waits for one of them fails first, and does not know why that is.
+#[test]
+fn a_node_that_stands_still_is_named_when_others_miss_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let pid = folder.path().join("pid").display().to_string();
+    // A process that was killed has no command line any more, and stays until its agent continues.
+    let missed = format!(
+        "[ $PMI_RANK = 0 ] || {{ echo $$ > {pid}; exec sleep 300; }}
+         until [ -s {pid} ]; do sleep 0.02; done
+         while grep -q . /proc/$(cat {pid})/cmdline; do sleep 0.02; done
+         exit 3"
+    );
+    let job = Job::on("a,b").with(&["--lease", "1s"]).script(2, &missed);
+    let child = job.command().spawn().unwrap();
+    assert!(soon(|| !job.running("sleep 300").is_empty()), "{:?}", job.processes());
+    job.agent("b").signal("STOP");
+    let ended = job.end(child, Instant::now());
+    assert_eq!(ended.status, 3, "{}", ended.err);
+    let silent = "node b: its agent gives no sign of life; its ranks end with its lease";
+    assert!(ended.err.contains(silent), "{}", ended.err);
+}
+
 /// The launcher grants nothing while it is stopped: agents end their ranks in time, and the launcher finds that out.
 #[test]
 fn a_launcher_that_stands_still_loses_its_nodes() {
@@ -174,6 +198,6 @@ fn a_guard_is_replaced() {
 
 #[test]
 fn many_leases_are_renewed_in_a_job_that_takes_long() {
-    let job = Job::on("a,b").with(&["--lease", "500ms"]).script(2, "sleep 2; echo $PMI_RANK").run();
+    let job = Job::on("a,b").with(&["--lease", "4s"]).script(2, "sleep 11; echo $PMI_RANK").run();
     assert_eq!((job.status, job.sorted()), (0, vec!["0", "1"]), "{}", job.err);
 }

@@ -1,21 +1,37 @@
 //! Jobs over several nodes, with real agents: on this host, each through a command of its own, and in network
 //! namespaces.
 
+mod at_once;
+mod causal;
 mod channels;
+mod cuts;
 mod ends;
+mod floods;
+#[path = "../../../tests/common/host.rs"]
+mod host;
 mod kills;
 mod losses;
 mod messages;
+mod moved_sets;
+mod moves;
 mod namespaces;
 mod prterun;
 mod ranks;
 mod restarts;
 #[path = "../../../tests/common/slurm.rs"]
 mod slurm;
+#[path = "../../../tests/common/namespaces.rs"]
+mod spaces;
 mod srun;
+mod ssh;
+#[path = "../../../tests/common/sshd.rs"]
 mod sshd;
 mod starts;
+mod stores;
+mod strangers;
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
@@ -61,8 +77,8 @@ impl Job {
     }
 
     /// The same, started by what stands before it.
-    fn started_by(mut self, before: &[&str]) -> Job {
-        self.before = before.iter().map(|word| (*word).to_owned()).collect();
+    fn started_by(mut self, before: &[impl AsRef<str>]) -> Job {
+        self.before = before.iter().map(|word| word.as_ref().to_owned()).collect();
         self
     }
 
@@ -91,12 +107,18 @@ impl Job {
         self.end(self.command().spawn().unwrap(), started)
     }
 
+    /// The file that exists while its ranks keep a pace.
+    fn pace(&self) -> PathBuf {
+        std::env::temp_dir().join(format!("{}.pace", self.mark))
+    }
+
     /// The end of a job that was started.
     fn end(&self, child: Child, started: Instant) -> Ended {
+        let _ = std::fs::remove_file(self.pace());
         let pid = child.id();
         let (sender, over) = std::sync::mpsc::channel::<()>();
         let watchdog = std::thread::spawn(move || {
-            if over.recv_timeout(Duration::from_secs(50)) == Err(RecvTimeoutError::Timeout) {
+            if over.recv_timeout(Duration::from_secs(90)) == Err(RecvTimeoutError::Timeout) {
                 let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
             }
         });
@@ -182,6 +204,25 @@ impl Process {
         let stat = self.read("stat");
         let state = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next());
         !matches!(state, None | Some("Z" | "X"))
+    }
+
+    /// Where it waits for connections over TCP.
+    fn listening(&self) -> Vec<SocketAddr> {
+        let folder = std::fs::read_dir(format!("/proc/{}/fd", self.pid)).into_iter().flatten();
+        let files = folder.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
+        let sockets: Vec<String> =
+            files.filter_map(|file| Some(file.to_str()?.to_owned())).collect();
+        let table = self.read("net/tcp");
+        let of_line = |line: &str| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let [_, local, _, "0A", .., inode] = fields.get(..10)? else { return None };
+            let (address, port) = local.split_once(':')?;
+            let address = u32::from_str_radix(address, 16).ok()?.to_ne_bytes();
+            let port = u16::from_str_radix(port, 16).ok()?;
+            let is_ours = sockets.contains(&format!("socket:[{inode}]"));
+            is_ours.then(|| SocketAddr::from((address, port)))
+        };
+        table.lines().filter_map(of_line).collect()
     }
 
     fn signal(&self, signal: &str) {

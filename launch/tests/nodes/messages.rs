@@ -8,18 +8,18 @@ use std::sync::atomic::{AtomicU64, Ordering as Memory};
 use taffrail::{Dest, Endpoint, Error, Pattern, RemoteMemory, collectives};
 
 /// The endpoint of a rank, and the job that it belongs to; alone if this is run as a test.
-fn joined() -> (taffrail::Job, Endpoint) {
+pub fn joined() -> (taffrail::Job, Endpoint) {
     let mut job = taffrail::Job::from_env().unwrap();
     let endpoint = job.endpoint().unwrap();
     (job, endpoint)
 }
 
 /// Writes a line that no other rank's is mixed with.
-fn line(text: &str) {
+pub fn line(text: &str) {
     std::io::stdout().write_all(format!("\n{text}\n").as_bytes()).unwrap();
 }
 
-fn bytes(len: usize, seed: u32) -> Vec<u8> {
+pub fn bytes(len: usize, seed: u32) -> Vec<u8> {
     let period: Vec<u8> = (0..251).map(|at: u8| at.wrapping_add(seed as u8)).collect();
     let mut bytes = period.repeat(len / period.len() + 1);
     bytes.truncate(len);

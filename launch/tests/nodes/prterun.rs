@@ -2,9 +2,11 @@
 //! a command in the place of ssh gives them.
 
 use super::ranks::{program, said};
+use super::strangers::{assert_refused, stranger, strangers};
 use super::*;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use taffrail_agent::NODES_MAX;
 use tempfile::TempDir;
 
 /// A name of its own for each node: daemons with the same one are taken for the same.
@@ -137,4 +139,25 @@ fn a_node_of_prterun_is_lost_alone() {
     launcher.for_each(|process| process.signal("KILL"));
     child.wait().unwrap();
     lost.assert_nothing_left("through prterun, after the launcher was killed");
+}
+
+/// The launcher listens for agents that PRRTE starts.
+#[test]
+fn strangers_at_the_launcher_are_counted_and_change_nothing() {
+    let Some(prrte) = Prrte::installed() else { return };
+    let job = prrte.job(&[]).with(&["--launcher", "prterun", "--hosts", "nodea:2,nodeb:2"]);
+    let script = format!("while [ -e {} ]; do sleep 0.1; done; echo ended", job.pace().display());
+    let job = job.script(4, &script);
+    std::fs::write(job.pace(), "").unwrap();
+    let child = job.command().spawn().unwrap();
+    let started = Instant::now();
+    assert!(soon(|| job.running("sleep").len() == 4), "they have begun");
+    let launcher = job.running(env!("CARGO_BIN_EXE_taffrail")).into_iter();
+    let launcher = launcher.filter(|process| process.words().contains(" run "));
+    let address = launcher.flat_map(|launcher| launcher.listening()).next().expect("it listens");
+    let silent = strangers(address, &stranger(*b"taffrail-agent 1", 1), NODES_MAX as u32);
+    let ended = job.end(child, started);
+    assert_eq!((ended.status, ended.sorted()), (0, vec!["ended"; 4]), "{}", ended.err);
+    assert_refused(&ended.err, "the launcher", 1);
+    drop(silent);
 }

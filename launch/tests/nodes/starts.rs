@@ -18,6 +18,24 @@ fn ranks_on_three_nodes_run_and_print() {
     assert_eq!((job.status, job.sorted(), &*job.err), (0, expected.to_vec(), ""));
 }
 
+/// Without a number there are as many as the hosts have slots, but none on the reliable host.
+#[test]
+fn hosts_say_how_many_ranks_there_are() {
+    let reliable = ["--reliable", "c", "--logging", "pessimistic"];
+    for options in [&[][..], &reliable] {
+        let job = Job::on("a:2,b:1").with(options).with(&["--", "sh", "-c", WHERE]).run();
+        let expected = [
+            "rank 0 of 3, 0 of 2 on its node",
+            "rank 1 of 3, 1 of 2 on its node",
+            "rank 2 of 3, 0 of 1 on its node",
+        ];
+        assert_eq!((job.status, job.sorted()), (0, expected.to_vec()), "{}", job.err);
+    }
+    let alone = Job::new(&[]).with(&["--", "true"]).run();
+    assert_eq!(alone.status, 2, "{}", alone.err);
+    assert!(alone.err.contains("-n: expected a number of ranks"), "{}", alone.err);
+}
+
 #[test]
 fn hosts_come_from_a_file_as_well() {
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -189,7 +207,7 @@ fn what_does_not_go_over_nodes_yet_is_said() {
     assert_eq!(job.status, 2);
     assert!(job.err.contains("--reliable: expected --logging pessimistic"), "{}", job.err);
     let job = Job::on("a,b").with(&causal).with(&["true"]).run();
-    assert!(job.status == 0 && job.err.contains("not survived yet"), "{}", job.err);
+    assert!(job.status == 0 && job.err.contains("one node may be lost at a time"), "{}", job.err);
 }
 
 #[test]

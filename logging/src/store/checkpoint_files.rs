@@ -5,13 +5,24 @@
 //! what a process has written is there for the next, in the order in which it was written.
 
 use super::file::Owner;
+use super::memory::{Memory, MemoryError};
+use super::ring::Words;
 use crate::{Position, Rank};
+use rustix::fs::{FallocateFlags, SealFlags};
 use std::fs::File;
 use std::io::{ErrorKind, IoSlice};
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::Ordering;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"TAFFCKPT");
 const VERSION: u32 = 1;
+/// The word that says which checkpoints may be announced begins at this byte.
+const ANNOUNCE: u64 = 8;
+/// Bytes before the checkpoints that are in use, as whole words.
+const FRONT: usize = 16;
+/// Bytes that are read at a time.
+const PIECE: usize = 1 << 20;
 /// Bytes of a checkpoint before its position.
 const HEADER: usize = 64;
 /// The two places for checkpoints begin at one and two times this byte. Between them is nothing.
@@ -28,6 +39,18 @@ pub struct CheckpointFiles {
     last: u64,
 }
 
+/// Which checkpoints may be announced, as a process reads it with every turn of progress.
+#[derive(Debug)]
+pub struct Announcements(Memory);
+
+impl Announcements {
+    /// Whether a checkpoint may be announced.
+    pub fn may_announce(&self, number: u64) -> bool {
+        let before = self.0.word(ANNOUNCE as usize / 8).load(Ordering::Acquire);
+        before == 0 || number < before
+    }
+}
+
 /// A committed checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committed {
@@ -39,6 +62,19 @@ pub struct Committed {
     pub position: Vec<u8>,
     /// What its program needs to go on.
     pub state: Vec<u8>,
+}
+
+/// The bytes of a checkpoint in its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Its number, from 1.
+    pub number: u64,
+    /// The incarnation of the rank that took it.
+    pub incarnation: u32,
+    /// Where it begins.
+    pub at: u64,
+    /// How many bytes it has.
+    pub len: u64,
 }
 
 /// What a checkpoint is, in short.
@@ -100,6 +136,67 @@ impl CheckpointFiles {
         Ok(CheckpointFiles { file, owner, last })
     }
 
+    /// Looks for a checkpoint that somebody else has committed meanwhile. The number of the last one; 0: there is none.
+    ///
+    /// # Errors
+    /// Those of the operating system.
+    pub fn look(&mut self) -> std::io::Result<u64> {
+        self.last = committed(&self.file)?;
+        Ok(self.last)
+    }
+
+    /// The number of the checkpoint that was the last one when it was looked for; 0: there was none.
+    pub fn last_number(&self) -> u64 {
+        self.last
+    }
+
+    /// Bytes of the file, from this one on.
+    ///
+    /// # Errors
+    /// Those of the operating system.
+    pub fn read(&self, into: &mut [u8], at: u64) -> std::io::Result<()> {
+        self.file.read_exact_at(into, at)
+    }
+
+    /// A file with one checkpoint, whose bytes were copied to their [place](checkpoint_place): it is the last one from then on.
+    ///
+    /// # Errors
+    /// [`CheckpointError`] when it is not whole, or not this rank's. There is none then.
+    pub fn adopt(
+        file: File,
+        owner: Owner,
+        number: u64,
+    ) -> Result<CheckpointFiles, CheckpointError> {
+        let adopted = CheckpointFiles { file, owner, last: number };
+        adopted.check()?;
+        let committed = adopted.file.write_all_at(&number.to_le_bytes(), 0);
+        committed.map_err(|error| CheckpointError::Os { rank: owner.rank, error })?;
+        Ok(adopted)
+    }
+
+    /// Which checkpoints may be announced from now on: those up to this one, or all as soon as they are committed.
+    ///
+    /// # Errors
+    /// Those of the operating system.
+    pub fn let_announce(&self, up_to: Option<u64>) -> std::io::Result<()> {
+        let word = up_to.map_or(0, |number| number + 1);
+        self.file.write_all_at(&word.to_le_bytes(), ANNOUNCE)
+    }
+
+    /// Gets ready to read which checkpoints may be announced.
+    ///
+    /// # Errors
+    /// [`MemoryError`] when there is no memory for that.
+    pub fn announcements(&self) -> Result<Announcements, MemoryError> {
+        let os = |call| move |errno| MemoryError::Os { call, bytes: FRONT, errno };
+        let flags = FallocateFlags::empty();
+        let allocate = || rustix::fs::fallocate(&self.file, flags, 0, FRONT as u64);
+        rustix::io::retry_on_intr(allocate).map_err(os("fallocate"))?;
+        let sealed = rustix::fs::fcntl_add_seals(&self.file, SealFlags::SHRINK);
+        sealed.map_err(os("fcntl(F_ADD_SEALS)"))?;
+        Memory::map_front(self.file.as_fd(), FRONT, u64::MAX).map(Announcements)
+    }
+
     /// Writes a checkpoint, and commits it: it is the last one from then on. Returns its number.
     ///
     /// # Errors
@@ -136,7 +233,7 @@ impl CheckpointFiles {
         let mut parts = Vec::with_capacity(1 + state.len());
         parts.push(IoSlice::new(&front));
         parts.extend(state.iter().filter(|part| !part.is_empty()));
-        write_all_at(&self.file, &mut parts, place(number))?;
+        write_all_at(&self.file, &mut parts, checkpoint_place(number))?;
         // One word, which is there or not: the call is over before its process can be killed.
         self.file.write_all_at(&number.to_le_bytes(), 0)?;
         self.last = number;
@@ -155,7 +252,7 @@ impl CheckpointFiles {
         let os = |error| CheckpointError::Os { rank: self.owner.rank, error };
         let mut position = vec![0; header.position as usize];
         let mut state = vec![0; header.state as usize];
-        let at = place(self.last) + HEADER as u64;
+        let at = checkpoint_place(self.last) + HEADER as u64;
         self.file.read_exact_at(&mut position, at).map_err(os)?;
         self.file.read_exact_at(&mut state, at + header.position).map_err(os)?;
         let body = crc32c::crc32c_append(crc32c::crc32c(&position), &state);
@@ -164,6 +261,39 @@ impl CheckpointFiles {
         }
         let Header { incarnation, .. } = header;
         Ok(Some(Committed { number: self.last, incarnation, position, state }))
+    }
+
+    /// Where the bytes of the last checkpoint are, if there is one.
+    ///
+    /// # Errors
+    /// As [`last`](Self::last), as far as its header is concerned.
+    pub fn extent(&self) -> Result<Option<Extent>, CheckpointError> {
+        if self.last == 0 {
+            return Ok(None);
+        }
+        let Header { incarnation, position, state, .. } = self.header()?;
+        let (at, len) = (checkpoint_place(self.last), HEADER as u64 + position + state);
+        Ok(Some(Extent { number: self.last, incarnation, at, len }))
+    }
+
+    /// Whether all of the last checkpoint is what was written.
+    fn check(&self) -> Result<(), CheckpointError> {
+        let Header { position, state, body, .. } = self.header()?;
+        let (mut at, mut left) =
+            (checkpoint_place(self.last) + HEADER as u64, position.saturating_add(state));
+        let (mut sum, mut piece) = (0, vec![0; PIECE]);
+        while left > 0 {
+            let now = left.min(PIECE as u64);
+            let piece = &mut piece[..now as usize];
+            let read = self.file.read_exact_at(piece, at);
+            read.map_err(|error| CheckpointError::Os { rank: self.owner.rank, error })?;
+            sum = crc32c::crc32c_append(sum, piece);
+            (at, left) = (at + now, left - now);
+        }
+        match sum == body {
+            true => Ok(()),
+            false => Err(self.damaged("sum of the body", sum.into(), body.into())),
+        }
     }
 
     /// What the last checkpoint is, without reading it, if there is one.
@@ -176,7 +306,7 @@ impl CheckpointFiles {
         }
         let incarnation = self.header()?.incarnation;
         let mut front = [0; 8];
-        let read = self.file.read_exact_at(&mut front, place(self.last) + HEADER as u64);
+        let read = self.file.read_exact_at(&mut front, checkpoint_place(self.last) + HEADER as u64);
         read.map_err(|error| CheckpointError::Os { rank: self.owner.rank, error })?;
         let clock = Position::clock(front);
         Ok(Some(Summary { number: self.last, incarnation, clock }))
@@ -184,7 +314,7 @@ impl CheckpointFiles {
 
     fn header(&self) -> Result<Header, CheckpointError> {
         let mut bytes = [0; HEADER];
-        let read = self.file.read_exact_at(&mut bytes, place(self.last));
+        let read = self.file.read_exact_at(&mut bytes, checkpoint_place(self.last));
         read.map_err(|error| CheckpointError::Os { rank: self.owner.rank, error })?;
         let words: [u64; HEADER / 8] = {
             let words = bytes.as_chunks::<8>().0;
@@ -236,103 +366,10 @@ fn committed(file: &File) -> std::io::Result<u64> {
     }
 }
 
-fn place(number: u64) -> u64 {
+/// Where the bytes of a checkpoint with this number begin in its file.
+pub fn checkpoint_place(number: u64) -> u64 {
     PLACE << (number & 1)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::memory::empty_memory;
-    use super::*;
-    use proptest::prelude::*;
-
-    const OWNER: Owner = Owner { rank: 3, job: 77 };
-
-    fn checkpoints() -> CheckpointFiles {
-        CheckpointFiles::open(empty_memory("test").unwrap().into(), OWNER).unwrap()
-    }
-
-    fn again(checkpoints: &CheckpointFiles) -> CheckpointFiles {
-        CheckpointFiles::open(checkpoints.file.try_clone().unwrap(), OWNER).unwrap()
-    }
-
-    proptest! {
-        #[test]
-        fn the_last_one_committed_is_what_the_next_process_gets(
-            all in prop::collection::vec(
-                (any::<u32>(), any::<[u8; 8]>(), any::<Vec<u8>>(), any::<Vec<Vec<u8>>>()), 1..6,
-            ),
-        ) {
-            let mut checkpoints = checkpoints();
-            prop_assert_eq!(checkpoints.last().unwrap(), None);
-            prop_assert_eq!(checkpoints.summary().unwrap(), None);
-            for (number, (incarnation, front, position, state)) in (1..).zip(all) {
-                let position = [&front[..], &position].concat();
-                let parts: Vec<_> = state.iter().map(|part| IoSlice::new(part)).collect();
-                prop_assert_eq!(checkpoints.commit(incarnation, &position, &parts).unwrap(), number);
-                let next = again(&checkpoints);
-                let clock = u64::from_le_bytes(front);
-                let summary = Summary { number, incarnation, clock };
-                prop_assert_eq!(next.summary().unwrap(), Some(summary));
-                let expected = Committed { number, incarnation, position, state: state.concat() };
-                prop_assert_eq!(next.last().unwrap(), Some(expected));
-            }
-        }
-
-        /// Its process was killed somewhere on the way.
-        #[test]
-        fn one_that_is_being_written_is_not_there(before in 1..4_u64, written: Vec<u8>) {
-            let mut checkpoints = checkpoints();
-            for number in 1..=before {
-                checkpoints.commit(7, b"position", &[IoSlice::new(&[number as u8; 100])]).unwrap();
-            }
-            let last = checkpoints.last().unwrap();
-            checkpoints.file.write_all_at(&written, place(before + 1)).unwrap();
-            prop_assert_eq!(again(&checkpoints).last().unwrap(), last);
-        }
-
-        #[test]
-        fn a_flipped_bit_is_seen(state in prop::collection::vec(any::<u8>(), 0..100), bit: prop::sample::Index) {
-            let mut checkpoints = checkpoints();
-            checkpoints.commit(2, b"position", &[IoSlice::new(&state)]).unwrap();
-            let bit = bit.index(8 * (HEADER + 8 + state.len()));
-            let at = place(1) + bit as u64 / 8;
-            let mut byte = [0];
-            checkpoints.file.read_exact_at(&mut byte, at).unwrap();
-            byte[0] ^= 1 << (bit % 8);
-            checkpoints.file.write_all_at(&byte, at).unwrap();
-            prop_assert!(again(&checkpoints).last().is_err());
-        }
-    }
-
-    #[test]
-    fn a_state_may_have_more_parts_than_one_call_writes() {
-        let mut checkpoints = checkpoints();
-        let state: Vec<Vec<u8>> = (0..3 * PARTS).map(|k| vec![k as u8; k % 3]).collect();
-        let parts: Vec<_> = state.iter().map(|part| IoSlice::new(part)).collect();
-        checkpoints.commit(1, b"position", &parts).unwrap();
-        assert_eq!(again(&checkpoints).last().unwrap().unwrap().state, state.concat());
-    }
-
-    #[test]
-    fn another_rank_or_job_is_refused() {
-        let mut checkpoints = checkpoints();
-        checkpoints.commit(0, b"", &[]).unwrap();
-        for owner in [Owner { rank: 4, ..OWNER }, Owner { job: 78, ..OWNER }] {
-            let other =
-                CheckpointFiles::open(checkpoints.file.try_clone().unwrap(), owner).unwrap();
-            let error = other.last().unwrap_err().to_string();
-            assert!(error.contains("checkpoint 1 of rank"), "{error}");
-            assert!(other.summary().is_err());
-        }
-    }
-
-    #[test]
-    fn where_there_is_no_room_the_one_before_stays() {
-        let full: File =
-            std::fs::OpenOptions::new().read(true).write(true).open("/dev/full").unwrap();
-        let mut checkpoints = CheckpointFiles { file: full, owner: OWNER, last: 0 };
-        let error = checkpoints.commit(0, b"x", &[]).unwrap_err();
-        assert_eq!((error.kind(), checkpoints.last), (std::io::ErrorKind::StorageFull, 0));
-    }
-}
+mod tests;

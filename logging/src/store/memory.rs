@@ -102,9 +102,18 @@ impl Memory {
     /// # Errors
     /// [`MemoryError`], when the file could hurt a process that uses it, or cannot be mapped.
     pub fn map(file: BorrowedFd<'_>, bytes: usize) -> Result<Self, MemoryError> {
+        Memory::map_front(file, bytes, bytes as u64)
+    }
+
+    /// The same of the first bytes of a file that has bytes up to this one at the most.
+    pub(super) fn map_front(
+        file: BorrowedFd<'_>,
+        bytes: usize,
+        most: u64,
+    ) -> Result<Self, MemoryError> {
         let os = |call| move |errno| MemoryError::Os { call, bytes, errno };
         let stat = rustix::fs::fstat(file).map_err(os("fstat"))?;
-        if stat.st_size as u64 != bytes as u64 {
+        if !(bytes as u64..=most).contains(&(stat.st_size as u64)) {
             return Err(MemoryError::Length { expected: bytes, got: stat.st_size as u64 });
         }
         let seals = rustix::fs::fcntl_get_seals(file)

@@ -14,10 +14,16 @@ mod copies;
 mod cuts;
 #[cfg(not(loom))]
 mod disk;
+#[cfg_attr(loom, allow(dead_code))]
+mod door;
 #[cfg(not(loom))]
 mod file;
 #[cfg(not(loom))]
 mod group;
+#[cfg(not(loom))]
+mod held;
+#[cfg(not(loom))]
+mod live_log;
 #[cfg(not(loom))]
 mod logger;
 #[cfg(not(loom))]
@@ -38,7 +44,9 @@ mod sync;
 
 pub use batch::Batch;
 #[cfg(not(loom))]
-pub use checkpoint_files::{CheckpointError, CheckpointFiles, Committed, Summary};
+pub use checkpoint_files::{
+    Announcements, CheckpointError, CheckpointFiles, Committed, Extent, Summary, checkpoint_place,
+};
 pub use copies::{Copies, CopyStep};
 #[cfg(not(loom))]
 pub use cuts::CutFileError;
@@ -49,11 +57,15 @@ pub use file::{Behind, FILE_HEADER, FileError, Folder, Owner, file_header, hand_
 #[cfg(not(loom))]
 pub use group::Unkept;
 #[cfg(not(loom))]
+pub use held::{HeldError, HeldTable, create_held, read_held};
+#[cfg(not(loom))]
+pub use live_log::LiveLog;
+#[cfg(not(loom))]
 pub use logger::{Logger, Report, ServeError, Served, Turn};
 #[cfg(not(loom))]
 pub use memory::{Memory, MemoryError, create_memory, empty_memory};
 #[cfg(not(loom))]
-pub use packed::{BlockError, Unpacked, packed_header};
+pub use packed::{BlockError, Unpacked, extend_packed, packed_header};
 #[cfg(not(loom))]
 pub use rank_store::{CopyError, LedgerError};
 pub use ring::{

@@ -11,7 +11,7 @@ mod file;
 mod unpacked;
 
 use super::batch::{Batch, EventCode, Expected};
-use super::file::{FILE_HEADER, Owner, header};
+use super::file::{FILE_HEADER, FileError, Owner, header};
 use crate::{Event, MsgId, Rank};
 use rustc_hash::FxHashMap;
 
@@ -238,6 +238,25 @@ pub(super) fn pack(rank: Rank, clock: u64, batch: &Batch, into: &mut Vec<u8>) {
     block[8..16].copy_from_slice(&clock.to_le_bytes());
     let sum = checksum(rank, block);
     block[16..20].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// A packed store with these events behind its own.
+///
+/// # Errors
+/// As [`Unpacked::new`].
+pub fn extend_packed(
+    owner: Owner,
+    name: &str,
+    bytes: Vec<u8>,
+    events: impl IntoIterator<Item = Event>,
+) -> Result<Vec<u8>, FileError> {
+    let mut bytes = bytes;
+    let last = Unpacked::new(owner, name, bytes.clone())?.last_clock();
+    let batch: Batch = events.into_iter().collect();
+    if !batch.is_empty() {
+        pack(owner.rank, last + 1, &batch, &mut bytes);
+    }
+    Ok(bytes)
 }
 
 /// Goes through a block, whose first event is to be at `clock`. Returns how many events it has.

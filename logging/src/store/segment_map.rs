@@ -13,10 +13,10 @@ use rustix::fs::SealFlags;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"TAFFPLAC");
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 /// Words before those of the segments of the memory.
 const FRONT: usize = 8;
 
@@ -38,11 +38,11 @@ pub enum Location {
 }
 
 impl SegmentMap {
-    /// Begins an empty file, for a log of at most `segments` segments of memory.
+    /// Begins an empty file, for a log of at most `segments` segments of memory, each of `size` bytes.
     ///
     /// # Errors
     /// [`MemoryError`] when there is no memory for it.
-    pub fn begin(file: File, segments: usize) -> Result<SegmentMap, MemoryError> {
+    pub fn begin(file: File, segments: usize, size: usize) -> Result<SegmentMap, MemoryError> {
         let bytes = 8 * (FRONT + segments);
         let os = |call| move |errno| MemoryError::Os { call, bytes, errno };
         let allocate =
@@ -50,7 +50,7 @@ impl SegmentMap {
         rustix::io::retry_on_intr(allocate).map_err(os("fallocate"))?;
         rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK).map_err(os("fcntl(F_ADD_SEALS)"))?;
         let memory = Memory::map(file.as_fd(), bytes)?;
-        for (at, word) in [(1, VERSION), (2, segments as u64), (0, MAGIC)] {
+        for (at, word) in [(1, VERSION), (2, segments as u64), (3, size as u64), (0, MAGIC)] {
             memory.word(at).store(word, Ordering::Release);
         }
         Ok(SegmentMap { file, memory, segments })
@@ -63,6 +63,8 @@ impl SegmentMap {
     #[inline]
     pub fn takes(&self, memory: u32, number: u64) {
         self.of(memory).store(number + 1, Ordering::Release);
+        // Who copies a segment while the log is written must not see bytes of the next one under its number.
+        fence(Ordering::Release);
     }
 
     /// This segment of the memory is not of the log any more.
@@ -92,11 +94,14 @@ fn behind(segments: usize) -> u64 {
     8 * (FRONT + segments) as u64
 }
 
-/// The places of the segments of a log whose process has ended.
+/// The places of the segments of a log, as they were when they were read: of one whose process has ended, for good.
 #[derive(Debug, Default)]
 pub struct Left {
     in_memory: FxHashMap<u64, u32>,
     in_file: Vec<u8>,
+    /// Segments of the memory.
+    segments: usize,
+    size: u64,
 }
 
 impl Left {
@@ -118,14 +123,14 @@ impl Left {
         if words.first() == Some(&0) {
             return Ok(Left::default());
         }
-        let segments = match words[..] {
-            [MAGIC, VERSION, segments, ..] => {
+        let front = match words[..] {
+            [MAGIC, VERSION, segments, size, ..] => {
                 let there = words.len().saturating_sub(FRONT) as u64;
-                (words.len() >= FRONT && segments <= there).then_some(segments as usize)
+                (words.len() >= FRONT && segments <= there).then_some((segments as usize, size))
             }
             _ => None,
         };
-        let segments = segments.ok_or_else(|| {
+        let (segments, size) = front.ok_or_else(|| {
             let what = format!("a list of places of segments begins with {:x?}", words.get(..3));
             std::io::Error::new(std::io::ErrorKind::InvalidData, what)
         })?;
@@ -134,17 +139,51 @@ impl Left {
             .filter(|(_, number)| **number != 0)
             .map(|(memory, number)| (number - 1, memory as u32))
             .collect();
-        Ok(Left { in_memory, in_file: bytes.split_off(behind(segments) as usize) })
+        let in_file = bytes.split_off(behind(segments) as usize);
+        Ok(Left { in_memory, in_file, segments, size })
+    }
+
+    /// Bytes of a segment; 0 of a process that did not get so far.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The numbers of all segments that were not given up, in their order.
+    pub fn numbers(&self) -> Vec<u64> {
+        let in_file = (0..).zip(&self.in_file).filter(|(_, byte)| **byte != 0);
+        let mut all: Vec<u64> = in_file.map(|(number, _)| number).collect();
+        all.extend(self.in_memory.keys());
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// Whether a segment is in the file, wherever else it is.
+    pub(super) fn is_in_file(&self, number: u64) -> bool {
+        self.in_file.get(number as usize).is_some_and(|&byte| byte != 0)
+    }
+
+    /// Whether a segment is still at a place where it was when this was read from the file.
+    pub(super) fn is_still(&self, number: u64, at: Location, file: &File) -> std::io::Result<bool> {
+        match at {
+            Location::Memory(memory) => {
+                let mut word = [0; 8];
+                file.read_exact_at(&mut word, 8 * (FRONT as u64 + u64::from(memory)))?;
+                Ok(u64::from_le_bytes(word) == number + 1)
+            }
+            Location::File => {
+                let mut byte = [0];
+                file.read_exact_at(&mut byte, behind(self.segments) + number)?;
+                Ok(byte != [0])
+            }
+        }
     }
 
     /// Where a segment of the log is; none if it was given up.
     pub fn place(&self, number: u64) -> Option<Location> {
         match self.in_memory.get(&number) {
             Some(&memory) => Some(Location::Memory(memory)),
-            None => {
-                let is_there = self.in_file.get(number as usize).is_some_and(|&byte| byte != 0);
-                is_there.then_some(Location::File)
-            }
+            None => self.is_in_file(number).then_some(Location::File),
         }
     }
 }
@@ -182,7 +221,7 @@ mod tests {
         #[test]
         fn what_is_there_is_found(ops in prop::collection::vec(op(), 0..60)) {
             let file = file();
-            let places = SegmentMap::begin(file.try_clone().unwrap(), 8).unwrap();
+            let places = SegmentMap::begin(file.try_clone().unwrap(), 8, 64).unwrap();
             let mut memory: [Option<u64>; 8] = [None; 8];
             let mut all: HashMap<u64, Location> = HashMap::new();
             let mut next = 0;
@@ -219,6 +258,9 @@ mod tests {
                 for number in 0..60 {
                     prop_assert_eq!(left.place(number), all.get(&number).copied());
                 }
+                let mut numbers: Vec<u64> = all.keys().copied().collect();
+                numbers.sort_unstable();
+                prop_assert_eq!((left.numbers(), left.size()), (numbers, 64));
             }
         }
 
@@ -241,7 +283,7 @@ mod tests {
     fn a_process_that_did_not_get_so_far_has_left_nothing() {
         let file = file();
         assert_eq!(Left::read(&file).unwrap().place(0), None);
-        SegmentMap::begin(file.try_clone().unwrap(), 4).unwrap();
+        SegmentMap::begin(file.try_clone().unwrap(), 4, 64).unwrap();
         assert_eq!(Left::read(&file).unwrap().place(0), None);
     }
 }

@@ -200,8 +200,16 @@ impl Spill {
     /// # Errors
     /// Those of the operating system: the file system does not do that.
     pub fn forget(&self, at: u64, len: u64) -> Result<()> {
+        Spill::forget_in(&self.file, at, len)
+    }
+
+    /// The same, of a file that somebody else writes.
+    ///
+    /// # Errors
+    /// As [`forget`](Self::forget).
+    pub fn forget_in(file: &File, at: u64, len: u64) -> Result<()> {
         let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        Ok(rustix::fs::fallocate(&self.file, punch, at, len)?)
+        Ok(rustix::fs::fallocate(file, punch, at, len)?)
     }
 }
 

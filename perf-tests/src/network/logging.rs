@@ -20,65 +20,18 @@ use taffrail_launch::NodeOptions;
 /// Message sizes unless others are asked for.
 pub const SIZES: [usize; 5] = [8, 1 << 10, 64 << 10, 256 << 10, 1 << 20];
 
-/// How messages are logged, each as arguments of `pingpong`.
-const WAYS: [(What, &[&str]); 5] = [
+/// How messages are logged, each as arguments of `pingpong`, in parts.
+const WAYS: [(What, &[&[&str]]); 5] = [
     (What::Taffrail, &[]),
-    (What::Named, ways::SET_PER_RANK),
-    (What::Reserved, ways::RESERVED),
-    (What::Every, &EVERY),
-    (What::Causal, &CAUSAL),
-];
-
-/// Every reception has a copy on another node before anything depends on it.
-const EVERY: [&str; 12] = [
-    "--logging",
-    "pessimistic",
-    "--sets",
-    "rank",
-    "--log-memory",
-    "512M",
-    "--events",
-    "all",
-    "--durability",
-    "node",
-    "--copies",
-    "2",
-];
-
-/// Every reception travels with the next message until it has such a copy.
-const CAUSAL: [&str; 12] = [
-    "--logging",
-    "causal",
-    "--sets",
-    "rank",
-    "--log-memory",
-    "512M",
-    "--events",
-    "all",
-    "--durability",
-    "node",
-    "--copies",
-    "2",
+    (What::Named, &[ways::SET_PER_RANK]),
+    (What::Reserved, &[ways::RESERVED]),
+    (What::Every, &[ways::EVERY_RECEPTION, ways::COPIED]),
+    (What::Causal, &[ways::CAUSAL, ways::COPIED]),
 ];
 
 /// Receives from any source, with the shortest messages.
-const ANY_SOURCE: [(What, &[&str]); 2] = [
-    (What::AnySource, &["-z"]),
-    (
-        What::Gated,
-        &[
-            "-z",
-            "--logging",
-            "pessimistic",
-            "--sets",
-            "rank",
-            "--durability",
-            "node",
-            "--copies",
-            "2",
-        ],
-    ),
-];
+const ANY_SOURCE: [(What, &[&[&str]]); 2] =
+    [(What::AnySource, &[&["-z"]]), (What::Gated, &[&["-z"], ways::SET_PER_RANK, ways::COPIED])];
 
 /// What is written beside the figures.
 #[derive(Serialize)]
@@ -110,7 +63,7 @@ pub fn logging(
             let any_source = ANY_SOURCE.iter().filter(|_| place == 0);
             for (what, way) in WAYS.iter().chain(any_source) {
                 bar.step(format!("{}: {}", bytes(size), what.name()));
-                on.taffrail(&mut results, size, *what, way);
+                on.taffrail(&mut results, size, *what, &way.concat());
             }
         }
     }

@@ -1,14 +1,14 @@
 //! The `recovery` command.
 
 use super::life::{Cost, Life};
-use super::results::{APPLICATIONS, Experiment, OnTheWay, Results, Row};
+use super::results::{APPLICATIONS, Experiment, OnTheWay, RING_ITERATIONS, Results, Row};
 use super::table::{again_table, faults_table, started_line};
 use super::targets::judge;
+use crate::app::Name;
 use crate::machine::{self, Machine};
 use crate::options;
 use crate::outputs::Outputs;
 use crate::plot::{Axis, Curve, Panel, Scale, Unit};
-use crate::provenance::DIVISOR;
 use crate::session::About;
 use crate::table::bytes;
 use crate::verdict::Verdict;
@@ -22,8 +22,6 @@ use taffrail_launch::NodeOptions;
 const RANKS: u32 = 3;
 /// Bytes that a rank of the ring sends, so that its log finds room in memory.
 const RING_BYTES: u32 = 256 << 20;
-/// Iterations of the ring at the most.
-const RING_ITERATIONS: u32 = 150_000 / DIVISOR as u32;
 
 /// What failures cost: ranks are killed with SIGKILL, started again, and replayed
 ///
@@ -48,6 +46,10 @@ pub struct Recovery {
     #[arg(long, value_name = "N,..", value_delimiter = ',', default_value = "0,1,2,3,4,5,6,7,8,9,10",
           value_parser = clap::value_parser!(u32).range(..=100))]
     pub faults: Vec<u32>,
+    /// Iterations of the ring at the most: fewer for ranks that share processors and send through sockets
+    #[arg(long, value_name = "N", default_value_t = RING_ITERATIONS,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub ring_iterations: u32,
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented at its type")]
     pub outputs: Outputs,
@@ -79,19 +81,13 @@ impl Recovery {
         }
         let handover = cpus::pair().ok().map(limits::handover).transpose()?;
         machine::announce(handover.as_ref())?;
-        let at_the_end = self.sizes.iter().map(|&size| Experiment::AtTheEnd(size));
-        let series = (0..APPLICATIONS.len()).flat_map(|app| [(app, false), (app, true)]);
-        let on_the_way = series.flat_map(|(app, checkpoints)| {
-            let of = move |&faults| Experiment::OnTheWay(OnTheWay { app, checkpoints, faults });
-            self.faults.iter().map(of)
-        });
-        let experiments: Vec<Experiment> = at_the_end.chain(on_the_way).collect();
+        let experiments = self.experiments();
         let bar = progress::over(true, u64::from(self.rounds) * experiments.len() as u64);
         let mut results = Results::default();
         for round in 0..self.rounds {
             results.begin_round();
             for &experiment in &experiments {
-                let (arguments, kills) = command(experiment, round);
+                let (arguments, kills) = command(experiment, round, self.ring_iterations);
                 bar.step(arguments.clone());
                 let cost = measure(&arguments, &self.nodes, kills).and_then(|cost| {
                     match results.checksum(experiment) {
@@ -139,18 +135,35 @@ impl Recovery {
         self.outputs.write(&about, &more, &results.rows(), &panels(&results))?;
         Ok(ExitCode::SUCCESS)
     }
+
+    /// What is measured in each round.
+    fn experiments(&self) -> Vec<Experiment> {
+        let at_the_end = self.sizes.iter().map(|&size| Experiment::AtTheEnd(size));
+        let series = (0..APPLICATIONS.len()).flat_map(|app| [(app, false), (app, true)]);
+        let on_the_way = series.flat_map(|(app, checkpoints)| {
+            let iterations = match APPLICATIONS[app] {
+                (Name::Ring, ..) => self.ring_iterations,
+                (.., iterations) => iterations,
+            };
+            let of = move |&faults| {
+                Experiment::OnTheWay(OnTheWay { app, checkpoints, faults, iterations })
+            };
+            self.faults.iter().map(of)
+        });
+        at_the_end.chain(on_the_way).collect()
+    }
 }
 
 /// The arguments of `taffrail-perf`, separated by blanks, and how many ranks they kill.
-fn command(experiment: Experiment, round: u32) -> (String, usize) {
+fn command(experiment: Experiment, round: u32, ring_iterations: u32) -> (String, usize) {
     let (name, size, iterations, every, kills) = match experiment {
         Experiment::AtTheEnd(size) => {
-            let iterations = (RING_BYTES / size).min(RING_ITERATIONS);
+            let iterations = (RING_BYTES / size).min(ring_iterations);
             ("ring", size, iterations, None, vec![format!("{}@end", round % RANKS)])
         }
         Experiment::OnTheWay(what) => {
-            let (OnTheWay { faults, .. }, every) = (what, what.checkpoint_every());
-            let (_, name, size, iterations) = APPLICATIONS[what.app];
+            let (OnTheWay { faults, iterations, .. }, every) = (what, what.checkpoint_every());
+            let (_, name, size, _) = APPLICATIONS[what.app];
             let at =
                 |fault: u32| u64::from(iterations) * u64::from(fault + 1) / u64::from(faults + 1);
             let kill = |fault| format!("{}@{}", (fault + round) % RANKS, at(fault).max(1));
@@ -223,20 +236,23 @@ fn panels(results: &Results) -> [Panel; 2] {
 mod tests {
     use super::super::results::tests::on_the_way;
     use super::*;
+    use crate::provenance::DIVISOR;
 
     #[test]
     fn kills_are_spread_over_the_run_and_the_ranks() {
         let at = |of_ten: usize| of_ten * 100 / DIVISOR;
-        let (arguments, kills) = command(on_the_way(1, false, 4), 1);
+        let (arguments, kills) = command(on_the_way(1, false, 4), 1, 300);
         assert!(kills == 4 && !arguments.contains("--checkpoint-every"), "{arguments}");
         let spread = format!(" --kill 1@{},2@{},0@{},1@{}", at(2), at(4), at(6), at(8));
         assert!(arguments.ends_with(&spread), "{arguments}");
-        let (arguments, kills) = command(on_the_way(0, true, 0), 1);
+        let (arguments, kills) = command(on_the_way(0, true, 0), 1, 300);
         assert!(kills == 0 && !arguments.contains("--kill"), "{arguments}");
         let every = format!(" --checkpoint-every {}", 3000 / DIVISOR);
         assert!(arguments.ends_with(&every), "{arguments}");
-        let (arguments, kills) = command(Experiment::AtTheEnd(1 << 20), 5);
+        let (arguments, kills) = command(Experiment::AtTheEnd(1 << 20), 5, 300);
         assert!(kills == 1 && arguments.ends_with(" --kill 2@end"), "{arguments}");
         assert!(arguments.contains(" --iterations 256 "), "{arguments}");
+        let (arguments, _) = command(Experiment::AtTheEnd(1), 0, 300);
+        assert!(arguments.contains(" --iterations 300 "), "{arguments}");
     }
 }

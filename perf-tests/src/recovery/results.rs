@@ -27,6 +27,8 @@ pub struct OnTheWay {
     pub checkpoints: bool,
     /// How many are killed.
     pub faults: u32,
+    /// How many iterations it has.
+    pub iterations: u32,
 }
 
 impl fmt::Display for Experiment {
@@ -35,7 +37,7 @@ impl fmt::Display for Experiment {
             Experiment::AtTheEnd(size) => {
                 write!(f, "ring with {}, a rank killed at its end", counted(size, "byte"))
             }
-            Experiment::OnTheWay(OnTheWay { app, checkpoints, faults }) => {
+            Experiment::OnTheWay(OnTheWay { app, checkpoints, faults, .. }) => {
                 let (_, name, ..) = APPLICATIONS[app];
                 let with = if checkpoints { "with" } else { "without" };
                 write!(f, "{name}, {with} checkpoints, {}", counted(faults, "kill"))
@@ -47,10 +49,12 @@ impl fmt::Display for Experiment {
 impl OnTheWay {
     /// Iterations from one checkpoint to the next, if there are any.
     pub fn checkpoint_every(self) -> Option<u32> {
-        let (.., iterations) = APPLICATIONS[self.app];
-        self.checkpoints.then_some(iterations / CHECKPOINTS)
+        self.checkpoints.then_some((self.iterations / CHECKPOINTS).max(1))
     }
 }
+
+/// Iterations of the ring, by default.
+pub const RING_ITERATIONS: u32 = 150_000 / DIVISOR as u32;
 
 /// Checkpoints that each rank takes in a run that has any.
 const CHECKPOINTS: u32 = 50;
@@ -58,7 +62,7 @@ const CHECKPOINTS: u32 = 50;
 /// What runs while ranks are killed on the way: an application that does little but communicate, and
 /// one that computes as well. With its size and iterations.
 pub const APPLICATIONS: [(Name, &str, u32, u32); 2] = [
-    (Name::Ring, "ring", 1024, 150_000 / DIVISOR as u32),
+    (Name::Ring, "ring", 1024, RING_ITERATIONS),
     (Name::Jacobi3d, "jacobi3d", 64, 1000 / DIVISOR as u32),
 ];
 
@@ -223,7 +227,7 @@ pub mod tests {
     fn an_experiment_that_is_missing_is_named_in_words() {
         let mut results = Results::default();
         results.begin_round();
-        let jacobi3d = OnTheWay { app: 1, checkpoints: true, faults: 1 };
+        let jacobi3d = OnTheWay { app: 1, checkpoints: true, faults: 1, iterations: 9 };
         for experiment in [Experiment::AtTheEnd(1), Experiment::OnTheWay(jacobi3d)] {
             results.add(experiment, Err("no".into()));
         }
@@ -247,7 +251,8 @@ pub mod tests {
     }
 
     pub fn on_the_way(app: usize, checkpoints: bool, faults: u32) -> Experiment {
-        Experiment::OnTheWay(OnTheWay { app, checkpoints, faults })
+        let (.., iterations) = APPLICATIONS[app];
+        Experiment::OnTheWay(OnTheWay { app, checkpoints, faults, iterations })
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub fn judge(results: &Results) -> Vec<Verdict> {
                     format!("{}, re-execution relative to execution", bytes(size as usize));
                 verdicts.push(ratio(of, target, AGAIN));
             }
-            Experiment::OnTheWay(OnTheWay { app, checkpoints: true, faults })
+            Experiment::OnTheWay(OnTheWay { app, checkpoints: true, faults, .. })
                 if faults == FAULTS.0 =>
             {
                 let (_, name, ..) = APPLICATIONS[app];

@@ -19,6 +19,7 @@ impl Net {
     /// A process notices that its link with a peer has ended.
     pub(super) fn notice(&mut self, rank: usize, peer: usize) {
         let Some(fault) = self.end_mut(rank, peer).ended.take() else { return };
+        self.end_mut(rank, peer).was_used = true;
         self.link_down(rank, peer, &fault);
         let event = match fault {
             Fault::Closed => LinkEvent::Closed,
@@ -123,7 +124,7 @@ impl Net {
         if end.cut == Some(of) {
             return;
         }
-        (end.cut, end.ended) = (Some(of), None);
+        (end.cut, end.ended, end.was_used) = (Some(of), None, true);
         let (was_up, is_reported) = (end.is_up(), end.is_reported);
         self.say(|| format!("disconnect {rank} {peer}"));
         self.processes[rank].ready.retain(|ready| {
@@ -205,7 +206,10 @@ impl Net {
 
     /// A dead process is started again. It knows what became of the others.
     pub(super) fn restart(&mut self, rank: usize) {
-        let heard: Vec<usize> = self.lives.iter().map(Vec::len).collect();
+        // Its roster has the present state of each: those whose programs are over, too.
+        let is_over = |lives: &Vec<Life>| lives.last() == Some(&Life::Finalizing);
+        let of = |lives: &Vec<Life>| lives.len() - usize::from(is_over(lives));
+        let heard: Vec<usize> = self.lives.iter().map(of).collect();
         let process = &mut self.processes[rank];
         process.incarnation += 1;
         process.state = State::Lives;
@@ -217,6 +221,7 @@ impl Net {
         for peer in 0..self.count() {
             let end = self.end_mut(rank, peer);
             (end.cut, end.ended, end.incarnation) = (None, None, 0);
+            end.was_used = false;
             end.is_reported = peer == rank;
             end.link = match peer == rank {
                 true => Link::Up,
@@ -243,6 +248,12 @@ impl Net {
             }
         }
         self.processes[to].heard[of] = place + 1;
-        self.processes[to].verdicts.push((PeerId(of as u32), life));
+        let skipped = &self.lives[of][heard..place];
+        let restarted = skipped.iter().rfind(|life| matches!(life, Life::Restarted(_)));
+        // A roster says of which incarnation it is.
+        let restarted = restarted.filter(|_| life == Life::Finalizing).copied();
+        for life in restarted.into_iter().chain([life]) {
+            self.processes[to].verdicts.push((PeerId(of as u32), life));
+        }
     }
 }

@@ -64,6 +64,8 @@ impl Net {
             let incarnation = self.end(from, to).incarnation;
             self.sends.insert(number, Sending { from, to, incarnation, token, result });
         }
+        self.end_mut(from, to).was_used = true;
+        self.end_mut(to, from).was_used = true;
         let of = self.processes[from].incarnation;
         let is_lost = self.has(Mutant::MessageLost) && number.is_multiple_of(SPOILT);
         let channel = self.channel_mut(from, to);

@@ -10,6 +10,7 @@
 //! the fabrics does that we know of.
 
 mod coverage;
+mod handing;
 mod leases;
 mod links;
 mod messages;

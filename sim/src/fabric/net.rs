@@ -8,6 +8,7 @@ use super::watch::Watch;
 use super::{Settings, Step};
 use std::cell::RefCell;
 use std::rc::Rc;
+use taffrail_fabric::Life;
 
 /// A network of processes; their fabrics have these constants. Between two [steps](Self::step) nothing happens in it
 /// but the calls of processes.
@@ -32,7 +33,7 @@ impl<const ORDERED: bool, const STREAMS: bool, const LEASES: bool>
 
     /// What a process hears of the lives of others, as [`open`](Self::open).
     pub fn roster(&self, rank: usize) -> SimRoster {
-        SimRoster::new(self.0.borrow().processes[rank].verdicts.clone())
+        SimRoster::new(self.0.borrow_mut().processes[rank].verdicts.open())
     }
 
     /// All that can happen next, in an order that the state of the network decides.
@@ -76,6 +77,27 @@ impl<const ORDERED: bool, const STREAMS: bool, const LEASES: bool>
             Link::Coming => !reported,
             Link::Down(_) => false,
         }
+    }
+
+    /// Whether the roster of a process has all that happened to another one.
+    pub fn has_roster_of(&self, rank: usize, other: usize) -> bool {
+        let net = self.0.borrow();
+        net.processes[rank].heard[other] == net.lives[other].len()
+    }
+
+    /// Lets the rosters of others hear that the program of a process is over, if it has just said so.
+    pub fn note_finalizing(&self, rank: usize) {
+        let mut net = self.0.borrow_mut();
+        if net.processes[rank].verdicts.takes_finalizing() {
+            net.lives[rank].push(Life::Finalizing);
+        }
+    }
+
+    /// Whether a process that has used no link with another one hears next that the program of that is over.
+    pub fn is_to_hear_of_an_end(&self, rank: usize, other: usize) -> bool {
+        let net = self.0.borrow();
+        let unheard = &net.lives[other][net.processes[rank].heard[other]..];
+        unheard.contains(&Life::Finalizing) && !net.end(rank, other).was_used
     }
 
     /// From now on this observer sees what happens.

@@ -150,7 +150,9 @@ impl Net {
     fn allows_connect(&self, a: usize, b: usize) -> bool {
         [(a, b), (b, a)].into_iter().all(|(rank, peer)| {
             let end = self.end(rank, peer);
+            let may_poll = || self.processes[rank].verdicts.are_heard();
             self.lives(rank)
+                && (!self.settings.accepts_in_polls || may_poll())
                 && matches!(end.link, Link::Down(_))
                 && end.cut != Some(Incarnation(self.processes[peer].incarnation))
         })

@@ -27,6 +27,9 @@ pub struct Settings {
     /// A link with a process that has died breaks with [`Fault::Died`](taffrail_fabric::Fault::Died), as within a node.
     /// Otherwise it is only lost.
     pub names_death: bool,
+    /// A link comes up when both processes have heard all that their rosters have: connections are accepted in polls, and none
+    /// polls before (*closed-door*). Otherwise at any time.
+    pub accepts_in_polls: bool,
     /// Whether gets and puts are offered, and how memory is reached.
     pub reach: Option<Reach>,
     /// Views of allocated memory are offered.
@@ -65,6 +68,7 @@ impl Settings {
             in_place: false,
             holds: false,
             names_death: false,
+            accepts_in_polls: false,
             reach: Some(Reach::Device),
             maps: true,
             bare_keys: true,
@@ -84,8 +88,10 @@ impl Settings {
             max_message: self.max_message,
             inline: self.inline,
             fragment: self.fragment,
+            rndv_fragment: 2 * self.fragment,
             maps: self.maps,
             guards: true,
+            copies_sends: self.later_from.is_none(),
         }
     }
 }

@@ -108,6 +108,8 @@ pub(super) struct End {
     pub(super) link: Link,
     /// The link is up as far as the sink knows.
     pub(super) is_reported: bool,
+    /// A message or an end of it has made it more than possible.
+    pub(super) was_used: bool,
     /// The incarnation that the link connects with, or has connected with last.
     pub(super) incarnation: u32,
     /// Why the link has ended, which the process has not noticed yet.
@@ -223,8 +225,14 @@ pub(super) struct Region {
 
 impl Net {
     pub(super) fn new(processes: usize, settings: Settings, kinds: Kinds) -> Net {
-        let end =
-            || End { link: Link::Up, is_reported: true, incarnation: 0, ended: None, cut: None };
+        let end = || End {
+            link: Link::Up,
+            is_reported: true,
+            was_used: false,
+            incarnation: 0,
+            ended: None,
+            cut: None,
+        };
         let process = || Process {
             incarnation: 0,
             state: State::Lives,

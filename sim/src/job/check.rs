@@ -1,6 +1,5 @@
 //! Many seeds; and of one that fails, the smallest case that fails as well.
 
-use super::steps::Step;
 use super::{Ended, Frames, Paths, Run, calm_results, run_steps};
 use crate::broken::Broken;
 use crate::case::{Case, Less};
@@ -13,7 +12,6 @@ use clap::ValueEnum;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use taffrail_logging::mutants::{Mutant, select};
 
 /// What is wrong on purpose: in the product, or beside it.
@@ -120,23 +118,13 @@ pub fn check(seed: u64, less: &Less, wrong: Wrong) -> Result<Ended, Box<Failure>
 
 /// Runs a case, or those of its steps that are left of it.
 fn of_less(case: &Case, less: &Less, traced: bool) -> Run {
-    let Some(Numbers(numbers)) = &less.steps else { return run_caught(case, None, traced).0 };
-    let (_, all) = run_caught(case, None, false);
+    let mut all = Vec::new();
+    let Some(Numbers(numbers)) = &less.steps else {
+        return run_steps(case, None, traced, &mut all);
+    };
+    let _ = run_steps(case, None, false, &mut all);
     let left = numbers.iter().filter_map(|&number| Some((number, *all.get(number)?)));
-    run_caught(case, Some(&left.collect::<Vec<_>>()), traced).0
-}
-
-/// Runs steps of a case, or all of them, which are returned. A panic of what is simulated is a finding like others.
-fn run_caught(case: &Case, steps: Option<&[(usize, Step)]>, traced: bool) -> (Run, Vec<Step>) {
-    let mut done = Vec::new();
-    let run = AssertUnwindSafe(|| run_steps(case, steps, traced, &mut done));
-    let run = catch_unwind(run).unwrap_or_else(|panic| {
-        let said = panic.downcast_ref::<String>().cloned();
-        let said = said.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-        let text = said.unwrap_or_default();
-        (Err(Violation { invariant: "no panic", text }), Vec::new())
-    });
-    (run, done)
+    run_steps(case, Some(&left.collect::<Vec<_>>()), traced, &mut Vec::new())
 }
 
 /// The trace of a case, or of those of its steps that are left of it.
@@ -195,10 +183,11 @@ impl Failure {
         if select(self.wrong.mutant).is_err() {
             return self;
         }
-        let (_, all) = run_caught(&case, None, false);
+        let mut all = Vec::new();
+        let _ = run_steps(&case, None, false, &mut all);
         let with = |steps: &[usize]| {
             let numbered: Vec<_> = steps.iter().map(|&number| (number, all[number])).collect();
-            let violation = run_caught(&case, Some(&numbered), false).0.0.err()?;
+            let violation = run_steps(&case, Some(&numbered), false, &mut Vec::new()).0.err()?;
             let less = Less { steps: Some(Numbers(steps.to_vec())), ..self.less.clone() };
             Some(Box::new(Failure { less, violation, ..(*self).clone() }))
         };
@@ -273,7 +262,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let case = Case::new(self.seed, &self.less, self.wrong.broken);
         writeln!(f, "seed {}: {case}", self.seed)?;
-        if self.violation.invariant != "no panic" && select(self.wrong.mutant).is_ok() {
+        if select(self.wrong.mutant).is_ok() {
             for line in trace(&case, &self.less) {
                 writeln!(f, "{line}")?;
             }

@@ -86,6 +86,9 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
             self.reach(Path::DiedConnecting);
         }
         self.keep_log(rank);
+        if self.case.copied && self.random.bool() {
+            self.lose_node(rank);
+        }
         let lingers = self.random.bool();
         self.net.step(NetStep::Kill { rank: at, lingers });
         self.ranks[at] = None;

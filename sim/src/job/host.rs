@@ -1,5 +1,6 @@
 //! The outside of a simulated log: the event logger of the job, and vectors.
 
+use super::elsewhere::Elsewhere;
 use super::oracle::Oracle;
 use super::process::Mark;
 use crate::fabric::{Frame, Watch};
@@ -22,6 +23,10 @@ pub(super) struct Outside {
     /// What each rank has written, for as long as its ring is there.
     pub(super) rings: Vec<Vec<LoggedEvent>>,
     pub(super) vault: Vec<Option<Saved>>,
+    /// What another node has of each rank.
+    pub(super) elsewhere: Vec<Elsewhere>,
+    /// Checkpoints are announced when they are there.
+    pub(super) copies: bool,
     /// Where programs were at their last checkpoints.
     pub(super) marks: Vec<Mark>,
     pub(super) oracle: Oracle,
@@ -30,6 +35,8 @@ pub(super) struct Outside {
 /// A checkpoint. It outlives its process.
 #[derive(Clone)]
 pub(super) struct Saved {
+    /// From 1.
+    pub(super) number: u64,
     pub(super) incarnation: u32,
     pub(super) position: Vec<u8>,
     pub(super) state: Vec<u8>,
@@ -212,7 +219,14 @@ impl CheckpointStore for Vault {
         all.oracle.saved(self.me, known.ok(), &all.logger);
         let state = state.iter().flat_map(|part| part.iter().copied()).collect();
         let position = position.to_vec();
-        outside.vault[self.me as usize] = Some(Saved { incarnation, position, state });
-        Ok(1)
+        let before = outside.vault[self.me as usize].as_ref();
+        let number = 1 + before.map_or(0, |before| before.number);
+        outside.vault[self.me as usize] = Some(Saved { number, incarnation, position, state });
+        Ok(number)
+    }
+
+    fn may_announce(&self, number: u64) -> bool {
+        let outside = self.outside.borrow();
+        !outside.copies || number <= outside.elsewhere[self.me as usize].number()
     }
 }

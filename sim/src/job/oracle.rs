@@ -10,6 +10,7 @@
 //! And a rank that starts again does what it did before, as far as anything depends on it that has left the set.
 
 mod deaths;
+mod elsewhere;
 mod frames;
 mod stops;
 
@@ -19,7 +20,7 @@ use crate::call::{Call, Outcome};
 use crate::case::Case;
 use crate::logger::Logger;
 use std::collections::{HashMap, HashSet};
-use taffrail_logging::{Event, LoggedEvent, MsgId, Position, Rank, Received};
+use taffrail_logging::{Event, LoggedEvent, MsgId, Position, Rank, Received, Restart};
 
 /// Most ranks of a job.
 const MAX_RANKS: usize = 8;
@@ -60,6 +61,8 @@ struct Seen {
     begun: HashSet<(Rank, Rank)>,
     /// The last checkpoint of which who was told by whom.
     told: HashMap<(Rank, Rank), Received>,
+    /// Messages of the exchange of which a piece has left, and more follows.
+    begun_restarts: HashMap<(usize, usize), Option<Restart>>,
     /// Ranks that repeat what they did.
     replays: Vec<bool>,
 }
@@ -100,6 +103,9 @@ pub(super) struct Oracle {
     flights: HashMap<u64, Past>,
     /// The last checkpoint of each rank.
     pub(super) saved: Vec<Option<Position>>,
+    /// Checkpoints are announced when they are on another node, and what is.
+    copies: bool,
+    elsewhere: Vec<elsewhere::Copied>,
     pub(super) frames: Frames,
     pub(super) paths: Paths,
     seen: Seen,
@@ -133,6 +139,8 @@ impl Oracle {
             ended: HashSet::new(),
             flights: HashMap::new(),
             saved: vec![None; count],
+            copies: case.copied,
+            elsewhere: vec![elsewhere::Copied::default(); count],
             frames: Frames::default(),
             paths: Paths::default(),
             seen: Seen { replays: vec![false; count], ..Seen::default() },

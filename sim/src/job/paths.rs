@@ -34,8 +34,16 @@ paths! {
     Suppressed = "message suppressed",
     /// A rank has begun the restart exchange with a peer once more.
     ExchangeRepeated = "restart exchange repeated",
+    /// A rank has heard that the program of a peer is over with which it has no link.
+    EndedUnlinked = "end of a program heard of without a link",
+    /// A message of the restart exchange was too long for one frame.
+    RestartInPieces = "restart exchange in pieces",
     /// A peer was told of a checkpoint once more.
     CommittedRepeated = "COMMITTED repeated",
+    /// The node of a rank was lost whose last checkpoint was not on another one yet: it has started from the one before.
+    FormerCheckpointUsed = "checkpoint before the last one used",
+    /// The same, and there was none before.
+    OnlyCheckpointLost = "started from the beginning in place of a checkpoint",
     /// A rank had repeated all that its log says, and has gone on.
     ReplayEnded = "replay ended",
     /// A rank has died before that.

@@ -195,7 +195,7 @@ impl<const S: bool, const L: bool> Process<S, L> {
             self.call = Some(call);
             return Ok(None);
         };
-        (self.decided, self.has_called) = (None, true);
+        self.has_called = true;
         let me = self.engine.rank();
         self.outside.borrow_mut().oracle.called(me, &call, &outcome);
         self.mark.told.push(outcome.clone());
@@ -353,7 +353,8 @@ impl<const S: bool, const L: bool> Process<S, L> {
     }
 
     fn advance(&mut self, operation: Operation<'_>) -> Result<Option<Found>, Error> {
-        let mut call = match self.decided {
+        // Of this operation alone: a checkpoint leaves nothing behind for the call after it.
+        let mut call = match self.decided.take() {
             Some(decision) => Call::decided(operation, decision),
             None => Call::new(operation),
         };

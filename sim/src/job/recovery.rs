@@ -5,7 +5,7 @@
 //! from the dead. When another one dies before all have answered, all are asked again, since that one may have told
 //! something to one that had answered already.
 
-use super::host::{LeftLog, Member, SimEvents, SimHost, Vault};
+use super::host::{Member, SimEvents, SimHost, Vault};
 use super::paths::Path;
 use super::process::{Mark, OnFailure, Process};
 use super::{Job, failed, now};
@@ -17,15 +17,20 @@ use crate::profile::Habits;
 use crate::violation::{Checked, Violation, violation};
 use crate::workload::Place;
 use std::cell::RefCell;
+use std::os::fd::AsFd;
 use std::rc::Rc;
 use taffrail_engine::log::Logging;
 use taffrail_engine::log::host::vectors::{ReplayedVec, SpillMap};
 use taffrail_engine::log::host::{LogParts, LoggingConfig, RestartPoint};
 use taffrail_engine::policy::Policy;
 use taffrail_engine::{Clock, Engine, NotNow, Sizes};
-use taffrail_fabric::{Fabric, PeerId, SegmentId, SendMemory};
-use taffrail_logging::store::Durability;
+use taffrail_fabric::{Fabric, PeerId, SendMemory};
+use taffrail_logging::causal::{DETERMINANT, HeldStore};
+use taffrail_logging::store::{Durability, HeldTable, Owner, create_held, read_held};
 use taffrail_logging::{Causal, LoggedEvent, Position, Rank};
+
+/// Of all held tables, which are in no file.
+const OWNER: Owner = Owner { rank: 0, job: 0 };
 
 impl<const S: bool, const L: bool> Job<'_, S, L> {
     /// A rank starts, with the events that its predecessors have left.
@@ -34,6 +39,7 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
         let incarnation = self.incarnations[me];
         let held = self.held();
         let events = self.events(rank, &held)?;
+        let table = case.loses_rings().then(|| self.hold(rank, &held));
         self.net.say(|| format!("       rank {rank} starts with {events:x?}"));
         let config = LoggingConfig {
             causal: case.causal,
@@ -45,6 +51,7 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
         };
         let saved = self.outside.borrow().vault[me].clone();
         let restart = saved.as_ref().map(|saved| RestartPoint {
+            number: saved.number,
             position: Position::decode(&saved.position, case.ranks).expect("it was saved whole"),
             state: saved.state.clone(),
             previous: self.left[me].clone(),
@@ -58,7 +65,7 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
             events: self.event_ring(rank),
             gated: case.durability != Durability::Process && !case.causal,
             replayed: ReplayedVec(events.into()),
-            held,
+            held: table.map(|table| Box::new(table) as Box<dyn HeldStore>),
             spill: spill.clone(),
             checkpoints: (alone && !case.causal).then_some(vault),
             restart,
@@ -209,12 +216,16 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
             && self.ranks.iter().any(Option::is_none)
     }
 
-    /// Whether nothing can come to a rank any more from those that have died.
+    /// Whether nothing can come to a rank any more from those that have died: it has given up its connections with them, or
+    /// its roster says that they are dead (*closed-door*).
     pub(super) fn has_given_up_the_dead(&self, rank: Rank) -> bool {
         let Some(process) = &self.ranks[rank as usize] else { return false };
         let waits = (0..self.case.ranks).filter(|&other| self.ranks[other as usize].is_none());
         self.case.broken == Some(Broken::DeadStillBelieved)
             || waits.into_iter().all(|other| {
+                if self.case.roster {
+                    return self.net.has_roster_of(rank as usize, other as usize);
+                }
                 let met = self.opening[other as usize].is_some()
                     && self.net.is_linked(rank as usize, other as usize, true)
                     && process.engine.fabric.incarnation(PeerId(other)).0
@@ -225,12 +236,31 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
             })
     }
 
-    /// A survivor says what it holds.
+    /// What a survivor holds of others is read out of its table, and what it has written itself is in its ring.
     pub(super) fn ask(&mut self, rank: Rank) {
-        let process = self.ranks[rank as usize].as_ref();
-        self.answers[rank as usize] =
-            process.and_then(|live| live.engine.core.policy.as_ref()).map(|log| log.held());
+        let me = rank as usize;
+        let process = self.ranks[me].as_ref();
+        let own = process.and_then(|live| live.engine.core.policy.as_ref()).map(|log| log.held());
+        let table = self.held_tables[me].as_ref();
+        let of_others =
+            table.map(|file| read_held(file.as_fd(), OWNER, true).expect("it is whole"));
+        let of_others =
+            of_others.map(|bytes| bytes.expect("no turn is under way between two steps"));
+        let own = own.map(|bytes| of_rank(&bytes, rank));
+        self.answers[me] = of_others.zip(own).map(|(of_others, own)| [of_others, own].concat());
         self.reach(Path::SurvivorAsked);
+    }
+
+    /// A new held table of a rank that starts, with what survivors hold: the node of the one before is lost with it.
+    fn hold(&mut self, rank: Rank, held: &[Vec<u8>]) -> HeldTable {
+        let file = create_held(OWNER).expect("there is memory");
+        let mut table = HeldTable::attach(file.try_clone().expect("a descriptor"), OWNER)
+            .expect("it was just made");
+        for bytes in held.iter().filter(|bytes| !bytes.is_empty()) {
+            table.add(bytes, &|| held.concat()).expect("there is memory");
+        }
+        self.held_tables[rank as usize] = Some(file);
+        table
     }
 
     /// What all survivors hold.
@@ -260,13 +290,8 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
 
     /// A rank is about to be killed: its payload log stays if its last checkpoint refers to it.
     pub(super) fn keep_log(&mut self, rank: Rank) {
-        let (me, outside) = (rank as usize, self.outside.borrow());
-        let (Some(process), Some(saved)) = (&self.ranks[me], &outside.vault[me]) else { return };
-        if saved.incarnation == self.incarnations[me] {
-            let (fabric, spill) = (&process.engine.fabric, process.spill.borrow());
-            let size = fabric.segment_len();
-            let read = |memory| fabric.read(SegmentId(memory), 0, size).to_vec();
-            self.left[me] = LeftLog::new(&spill, size, read);
+        if let Some(log) = self.log_of_checkpoint(rank) {
+            self.left[rank as usize] = log;
         }
     }
 
@@ -326,6 +351,12 @@ fn of_copies(
     Ok(events)
 }
 
+/// The determinants of a rank among these.
+fn of_rank(bytes: &[u8], rank: Rank) -> Vec<u8> {
+    let all = bytes.as_chunks::<DETERMINANT>().0.iter();
+    all.filter(|determinant| determinant[..4] == rank.to_le_bytes()).flatten().copied().collect()
+}
+
 /// The event logger does not serve a rank, or not with what was stable.
 pub(super) fn refused(text: String) -> Violation {
     Violation { invariant: "what is stable stays", text }
@@ -334,7 +365,7 @@ pub(super) fn refused(text: String) -> Violation {
 /// Small ones, so that short programs reach every way to send.
 fn sizes(habits: &Habits) -> Sizes {
     Sizes {
-        fragment: 64,
+        fragment: habits.fragment,
         rndv_fragment: 80,
         by_peer: false,
         logged_fragment: 80,

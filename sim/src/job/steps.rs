@@ -21,6 +21,8 @@ pub(super) enum Step {
     Net(NetStep),
     /// A process begins a checkpoint.
     Save(Rank),
+    /// The last checkpoint of a rank has come to another node.
+    Copy(Rank),
     /// A survivor says what it holds.
     Ask(Rank),
     /// A view is dropped that has outlived its process.
@@ -53,7 +55,7 @@ impl Step {
             Step::Net(NetStep::Notice { rank, .. }) => (Kind::Notice, Some(rank as Rank)),
             Step::Net(NetStep::Connect(..)) => (Kind::Connect, None),
             Step::Net(_) => (Kind::OtherNet, None),
-            Step::Save(_) => (Kind::Save, None),
+            Step::Save(_) | Step::Copy(_) => (Kind::Save, None),
             Step::Ask(rank) => (Kind::Ask, Some(rank)),
             Step::Start(rank) => (Kind::Start, Some(rank)),
             Step::Open(rank) => (Kind::Open, Some(rank)),
@@ -171,6 +173,9 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
         if self.may_save(rank) {
             steps.push(Step::Save(rank));
         }
+        if self.lacks_copy(rank) {
+            steps.push(Step::Copy(rank));
+        }
         if self.is_to_answer(rank) && self.has_given_up_the_dead(rank) {
             steps.push(Step::Ask(rank));
         }
@@ -218,10 +223,15 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
                 self.check()
             }
             Step::Net(step) => {
+                self.see_end(step);
                 self.net.step(step);
                 Ok(())
             }
             Step::Save(rank) => self.begin_to_save(rank),
+            Step::Copy(rank) => {
+                self.copy(rank);
+                Ok(())
+            }
             Step::Ask(rank) => {
                 self.ask(rank);
                 Ok(())
@@ -271,6 +281,15 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
         }
     }
 
+    /// Notes whether a rank is about to hear that a program is over with whose rank it has no link.
+    fn see_end(&self, step: NetStep) {
+        if let NetStep::Verdict { to, of, .. } = step
+            && self.net.is_to_hear_of_an_end(to, of)
+        {
+            self.reach(Path::EndedUnlinked);
+        }
+    }
+
     fn start_logger(&mut self) -> Checked {
         let opening = self.opening.iter().map(Option::is_some);
         let alive: Vec<bool> = (self.ranks.iter().map(Option::is_some).zip(opening))
@@ -299,6 +318,7 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
             self.net.say(|| format!("       {call:x?} -> {error}"));
             failed(rank, &error)
         })?;
+        self.net.note_finalizing(rank as usize);
         self.net.say(|| format!("       {call:x?} -> {outcome:x?}"));
         let ends_with_peer = process.ends_with_peer();
         if ends_with_peer {

@@ -5,6 +5,7 @@ use crate::abi::constants::FI_MULTI_RECV;
 use crate::abi::errno::FI_EOPBADSTATE;
 use crate::call::errno_of;
 use crate::cq::{Entry, Failure};
+use crate::over;
 use crate::say::say;
 use libc::iovec;
 use std::ffi::c_void;
@@ -50,6 +51,11 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Operations on memory of a peer.
+    fn is_one_sided(self) -> bool {
+        matches!(self, Kind::Read | Kind::Write | Kind::Inject)
+    }
+
     /// Operations of which nothing but a success is to be told.
     #[inline]
     pub fn is_plain(self) -> bool {
@@ -146,6 +152,13 @@ impl Endpoint {
                 0
             }
             Error::UsedAfterFork => -FI_EOPBADSTATE as isize,
+            // Not every MPI looks at what the call returns: Intel MPI waits for what was never started.
+            Error::NotLogged { .. } if operation.kind.is_one_sided() => {
+                over::end_program(&format!(
+                    "an operation cannot be started: {error}. The program ends here, since its MPI may wait for that for ever; \
+                     use one set (--sets job, on one node), no --logging, or an MPI that makes windows of messages (MPICH)"
+                ))
+            }
             _ => {
                 say(&format!("an operation cannot be started: {error}"));
                 -errno_of(error) as isize

@@ -12,15 +12,19 @@ use crate::say::say;
 use libc::iovec;
 use std::ffi::{c_int, c_void};
 use std::io::IoSlice;
-use taffrail::{Data, Dest, Error};
+use std::time::{Duration, Instant};
+use taffrail::{Data, Dest, Error, Rank};
 
 /// Sends that end when their message was matched. (`FI_DELIVERY_COMPLETE`, which MPICH asks for with
 /// every send because of its windows, wants less: a message that has left lies whole in memory out of
 /// which its receiver, whose progress is manual, takes it with its next call.)
 const SYNCHRONOUS: u64 = FI_MATCH_COMPLETE;
 
-/// Copies of injected messages that may wait for one peer.
-const MAX_COPIES: usize = 1024;
+/// Messages that may wait for room towards one peer: copies of injected ones, and in a logged job all.
+const MAX_WAITING: usize = 1024;
+
+/// How long a message waits in a logged job until others have left, before it joins them.
+const MAX_WAIT: Duration = Duration::from_millis(100);
 
 impl Endpoint {
     /// Starts a send.
@@ -81,7 +85,23 @@ impl Endpoint {
             None => Data::NONE,
             Some(data) => immediate(data)?,
         };
+        if self.is_logged && self.engine.waiting(rank) >= MAX_WAITING {
+            self.wait_for_room(rank);
+        }
         Ok(Dest { rank, context: lane.context, tag: label.tag, data })
+    }
+
+    /// Lets messages leave while too many wait for a peer. A logged program must not see that there is no room, since this is not
+    /// determined. The wait has an end: the peer may wait for what this program does next.
+    #[cold]
+    #[inline(never)]
+    fn wait_for_room(&mut self, to: Rank) {
+        let begun = Instant::now();
+        while self.engine.waiting(to) >= MAX_WAITING && begun.elapsed() < MAX_WAIT {
+            if self.engine.progress() == 0 {
+                std::thread::yield_now();
+            }
+        }
     }
 
     /// # Safety
@@ -152,13 +172,13 @@ impl Endpoint {
     }
 
     /// Sends a copy when there is room. Only so many wait: then the program is to try again, as a
-    /// full queue would make it. (Not where messages are logged: when there is room is chance.)
+    /// full queue would make it. (Where messages are logged it [has waited](Self::wait_for_room).)
     ///
     /// # Safety
     /// `len` bytes at `data`.
     #[cold]
     unsafe fn inject_later(&mut self, to: &Dest, data: *const u8, len: usize) -> isize {
-        if !self.is_logged && self.engine.waiting(to.rank) >= MAX_COPIES {
+        if !self.is_logged && self.engine.waiting(to.rank) >= MAX_WAITING {
             self.engine.progress();
             return -FI_EAGAIN as isize;
         }

@@ -29,7 +29,7 @@ impl Endpoint {
         let line = self.engine.stalled();
         if self.stall.is_news(since, &line) {
             let seconds = since.elapsed().as_secs();
-            say(&format!("{line}; nothing has happened for {seconds} s"));
+            say(&format!("{line}; nothing has completed for {seconds} s"));
         }
     }
 }

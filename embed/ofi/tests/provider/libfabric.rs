@@ -132,7 +132,7 @@ fn a_program_that_waits_for_a_counter_for_long_says_what_for() {
             scope.spawn(move || {
                 let said = wait(object, "6000");
                 assert_eq!(said.lines().count(), 1, "{object}: {said}");
-                let what = "from any rank, tag 7); nothing has happened for 10 s";
+                let what = "from any rank, tag 7); nothing has completed for 10 s";
                 let waits = said.contains(" waits for the messages of ") && said.contains(what);
                 assert!(waits, "{object}: {said}");
                 assert_eq!(wait(object, "100"), "", "{object}");

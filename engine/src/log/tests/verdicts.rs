@@ -2,16 +2,8 @@
 
 use super::*;
 use crate::frame::kind;
-use taffrail_fabric::{Head, Incarnation, Life, Membership, Source};
-
-/// Verdicts that are handed over at the next look.
-struct Verdicts(Vec<(PeerId, Life)>);
-
-impl Membership for Verdicts {
-    fn poll(&mut self, verdict: &mut dyn FnMut(PeerId, Life)) {
-        self.0.drain(..).for_each(|(peer, life)| verdict(peer, life));
-    }
-}
+use crate::tests::Verdicts;
+use taffrail_fabric::{Head, Incarnation, Life, Source};
 
 /// An engine that has heard this of rank 2, whose link is up, and the fabric of that.
 fn heard(life: Life) -> (Engine<Loopback, Logging<Vectors>>, Loopback) {

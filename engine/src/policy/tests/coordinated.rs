@@ -119,7 +119,7 @@ impl Recovery<Coordinated> for Coordinated {
         let received = Received { channels: Vec::new(), missing: Vec::new() };
         let incarnation = engine.core.policy.incarnation;
         let (frame, body) =
-            body::restart(&Restart { phase: RestartPhase::First, incarnation, received });
+            body::restart(&Restart::new(RestartPhase::First, incarnation, received));
         engine.tx().post_frame(rank, frame, &body);
         for (to, bytes) in std::mem::take(&mut engine.core.policy.copies) {
             assert_eq!(engine.send_now(&to, Source::Bytes(&bytes), bytes.len()).ok(), Some(true));

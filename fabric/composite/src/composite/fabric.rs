@@ -140,6 +140,12 @@ impl<Near: Fabric, Far: Fabric> Fabric for Composite<Near, Far> {
         self.names.routes.before(peer).is_some() || routed!(self, peer, was_linked)
     }
 
+    fn peer_finished(&mut self, peer: PeerId) {
+        routed!(self, peer, peer_finished);
+        // It may have that to report.
+        self.far_has_something();
+    }
+
     fn adopt(&mut self, segment: Segment) -> Result<(), MemoryError> {
         self.near.adopt(segment)?;
         self.far.adopt(segment)

@@ -4,8 +4,19 @@ use std::ffi::CStr;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+/// An address of this host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InterfaceAddress {
+    /// The name of its interface.
+    pub name: String,
+    /// The address.
+    pub address: IpAddr,
+    /// Bits of it that all addresses of its network have in common.
+    pub prefix: u8,
+}
+
 /// The addresses of all interfaces that are up, without those that need the name of an interface beside them.
-pub(super) fn interfaces() -> io::Result<Vec<(String, IpAddr)>> {
+pub(super) fn interfaces() -> io::Result<Vec<InterfaceAddress>> {
     let mut first = std::ptr::null_mut();
     // SAFETY: the call writes a list, which is freed below.
     if unsafe { libc::getifaddrs(&mut first) } != 0 {
@@ -22,13 +33,26 @@ pub(super) fn interfaces() -> io::Result<Vec<(String, IpAddr)>> {
             && is_up
         {
             // SAFETY: as above.
-            let name = unsafe { CStr::from_ptr(entry.ifa_name) };
-            found.push((name.to_string_lossy().into_owned(), address));
+            let name = unsafe { CStr::from_ptr(entry.ifa_name) }.to_string_lossy().into_owned();
+            // SAFETY: as the address.
+            let prefix = prefix(unsafe { self::address(entry.ifa_netmask) }, address);
+            found.push(InterfaceAddress { name, address, prefix });
         }
     }
     // SAFETY: it is the list from above, and nothing of it is used any more.
     unsafe { libc::freeifaddrs(first) };
     Ok(found)
+}
+
+/// The bits that are set in the mask of an address. Without a mask the address is a network by itself.
+fn prefix(mask: Option<IpAddr>, address: IpAddr) -> u8 {
+    let bits = match mask {
+        Some(IpAddr::V4(mask)) => mask.to_bits().leading_ones(),
+        Some(IpAddr::V6(mask)) => mask.to_bits().leading_ones(),
+        None if address.is_ipv4() => 32,
+        None => 128,
+    };
+    bits as u8
 }
 
 /// # Safety

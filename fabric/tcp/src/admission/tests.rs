@@ -1,5 +1,6 @@
 use super::*;
-use crate::{Interface, Secret};
+use crate::{Interface, Secret, Tally};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 fn identity(job: u8, secret: u8, rank: u32) -> Identity {
@@ -58,7 +59,8 @@ fn callers_of_the_job_are_handed_over_with_what_they_send_behind_the_handshake()
 
 #[test]
 fn others_are_refused_and_counted() {
-    let mut admission = admission(&Config::default());
+    static TALLY: Tally = [const { AtomicU64::new(0) }; 5];
+    let mut admission = admission(&Config { tally: Some(&TALLY), ..Config::default() });
     let address = admission.address();
     let strangers = [
         ("secret", identity(1, 2, 0), 7),
@@ -75,11 +77,22 @@ fn others_are_refused_and_counted() {
     let mut garbage = TcpStream::connect(address).unwrap();
     garbage.write_all(&[b'x'; 200]).unwrap();
     drop(TcpStream::connect(address).unwrap());
-    assert!(run(&mut admission, 0, 6).is_empty());
+    // What would be let in if it had waited for the answer.
+    let mut oversized = TcpStream::connect(address).unwrap();
+    let (_, hello) = Client::new(&identity(1, 1, 0), 7, Incarnation(0), nonce());
+    oversized.write_all(&[&hello[..], &[0; 100]].concat()).unwrap();
+    assert!(run(&mut admission, 0, 7).is_empty());
     refused.into_iter().for_each(|caller| caller.join().unwrap());
-    let expected =
-        Dropped { garbage: 3, other_job: 1, wrong_secret: 1, truncated: 1, ..Dropped::default() };
+    let expected = Dropped {
+        garbage: 3,
+        other_job: 1,
+        wrong_secret: 1,
+        truncated: 1,
+        oversized: 1,
+        ..Dropped::default()
+    };
     assert_eq!(admission.dropped(), expected);
+    assert_eq!(TALLY.each_ref().map(|word| word.load(Ordering::Relaxed)), [2, 3, 1, 1, 0]);
 }
 
 #[test]

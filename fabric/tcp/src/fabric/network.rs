@@ -1,6 +1,7 @@
 //! Links over connections that the fabric makes and accepts by itself, and makes anew when they are lost.
 
 mod admit;
+mod outages;
 
 use super::{Config, News, Peer, TcpFabric};
 use crate::acceptor::{Acceptor, Dropped};
@@ -9,10 +10,12 @@ use crate::call::{Call, Callee, Failed};
 use crate::error::SetupError;
 use crate::handshake::{ClientStep, Identity, Standing, Verdict, nonce};
 use crate::link::{Fit, Link, Stream};
+use crate::outage::Outage;
 use crate::socket::{limit, tune};
 use crate::timer::Timer;
 use crate::wait::Key;
-use rustc_hash::FxHashMap;
+use outages::say_long;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use taffrail_fabric::{Fault, Incarnation, LinkEvent, PeerId, Refused, Sink};
@@ -35,25 +38,25 @@ pub(super) struct Network {
     contacts: Vec<Contact>,
     acceptor: Acceptor,
     calls: FxHashMap<u32, Call>,
+    /// Of links that have a connection again, over which nothing has come through yet.
+    outages: FxHashMap<u32, Outage>,
+    /// Peers that have closed their endpoints: a lost link with one of them is not made anew.
+    finished: FxHashSet<u32>,
     timer: Timer,
+}
+
+impl Network {
+    /// Nothing is reported of calls any more: this is a forked child.
+    pub(super) fn abandon(&mut self) {
+        self.calls.values_mut().for_each(|call| call.outage.abandon());
+        self.outages.values_mut().for_each(Outage::abandon);
+    }
 }
 
 /// A name for a stream: random, and not 0.
 fn session() -> u64 {
     let [a, b, c, d, e, f, g, h, ..] = nonce();
     u64::from_le_bytes([a, b, c, d, e, f, g, h]) | 1
-}
-
-/// Says that a peer cannot be reached, if it could not be for long.
-fn say_long(call: &mut Call, config: &Config, me: u32, peer: PeerId, why: &str) {
-    if let Some(took) = call.long(Instant::now()) {
-        let lost = call.lost.as_ref().map_or(String::new(), |lost| format!("{lost}; "));
-        let seconds = took.as_secs();
-        (config.say)(&format!(
-            "rank {me} has not reached rank {} for {seconds} s ({lost}{why}); it tries again",
-            peer.0
-        ));
-    }
 }
 
 impl TcpFabric {
@@ -82,8 +85,9 @@ impl TcpFabric {
         fabric.watch.add(acceptor.listener().socket(), Key::Listener)?;
         let timer = Timer::new()?;
         fabric.watch.add(timer.fd(), Key::Timer)?;
-        let calls = FxHashMap::default();
-        fabric.network = Some(Box::new(Network { me, contacts, acceptor, calls, timer }));
+        let (calls, outages, finished) = Default::default();
+        let network = Network { me, contacts, acceptor, calls, outages, finished, timer };
+        fabric.network = Some(Box::new(network));
         Ok(fabric)
     }
 
@@ -130,7 +134,7 @@ impl TcpFabric {
         let mut link = self.new_link(peer, contact.incarnation);
         link.is_news = is_news;
         self.peers[peer.index()] = Peer::Up(link);
-        self.call(peer, Duration::ZERO, None);
+        self.call(peer, Duration::ZERO, Outage::new(Instant::now(), None, 0));
         Ok(())
     }
 
@@ -145,15 +149,29 @@ impl TcpFabric {
         let Peer::Up(link) = &mut self.peers[peer.index()] else { return };
         link.suspend(&self.watch);
         self.failing.retain(|&other| other != peer);
+        if self.network.as_ref().is_some_and(|network| network.finished.contains(&peer.0)) {
+            return self.end(peer, LinkEvent::Closed);
+        }
         tracing::debug!(peer = peer.0, "the connection is lost and made anew: {why}");
-        let delay = if self.me < peer { Duration::ZERO } else { DEFERENCE };
-        self.call(peer, delay, Some(why));
+        let acknowledged = link.tx.acknowledged();
+        let (outage, pause) = self.outage(peer, why, acknowledged);
+        let delay = if self.me < peer { pause } else { DEFERENCE + pause };
+        self.call(peer, delay, outage);
+    }
+
+    /// A peer has closed its endpoint. If no connection with it is up, its goodbye was lost with the last one.
+    pub(super) fn note_finished(&mut self, peer: PeerId) {
+        let Some(network) = &mut self.network else { return };
+        network.finished.insert(peer.0);
+        if matches!(&self.peers[peer.index()], Peer::Up(link) if link.socket().is_none()) {
+            self.end(peer, LinkEvent::Closed);
+        }
     }
 
     /// Begins to make a connection.
-    fn call(&mut self, peer: PeerId, delay: Duration, lost: Option<String>) {
+    fn call(&mut self, peer: PeerId, delay: Duration, outage: Outage) {
         let Some(network) = &mut self.network else { return };
-        network.calls.insert(peer.0, Call::new(Instant::now(), delay, lost));
+        network.calls.insert(peer.0, Call::new(Instant::now(), delay, outage));
         if delay.is_zero() {
             self.try_call(peer);
         }
@@ -161,11 +179,12 @@ impl TcpFabric {
     }
 
     /// Ends what is under way to make a connection.
-    pub(super) fn hang_up(&mut self, peer: PeerId) {
+    fn hang_up(&mut self, peer: PeerId) {
         if let Some(network) = &mut self.network
             && let Some(mut call) = network.calls.remove(&peer.0)
         {
             call.stop(&self.watch);
+            network.outages.insert(peer.0, call.outage);
         }
     }
 
@@ -176,9 +195,15 @@ impl TcpFabric {
         let Some(call) = network.calls.get_mut(&peer.0) else { return };
         let result = match network.contacts[peer.index()].address {
             Some(address) => call.start(&self.watch, peer, address, heartbeat),
-            None if Instant::now() < call.since + patience => {
-                say_long(call, &self.config, network.me.rank, peer, "it has not called");
-                call.wait(call.long_at().min(call.since + patience));
+            None if Instant::now() < call.outage.since + patience => {
+                say_long(
+                    &mut call.outage,
+                    &self.config,
+                    network.me.rank,
+                    peer,
+                    "it has not called",
+                );
+                call.wait(call.outage.long_at().min(call.outage.since + patience));
                 return;
             }
             None => Err(Failed { why: "it has not called".to_owned(), nobody: true }),
@@ -189,25 +214,22 @@ impl TcpFabric {
     }
 
     /// An attempt has come to nothing.
-    fn failed(&mut self, peer: PeerId, failed: Failed) {
-        let patience = self.config.patience;
+    fn failed(&mut self, peer: PeerId, mut failed: Failed) {
+        let Config { patience, has_membership, .. } = self.config;
+        // That nobody listens there is no verdict: a firewall may say so, or the process has died and is started again.
+        failed.nobody &= !has_membership;
         let Some(network) = &mut self.network else { return };
         let Some(call) = network.calls.get_mut(&peer.0) else { return };
         let now = Instant::now();
-        if !failed.nobody && now < call.since + patience {
+        let callee = (peer, network.contacts[peer.index()].incarnation);
+        call.report_down(now, callee, &failed, self.config.report_link);
+        if !failed.nobody && now < call.outage.since + patience {
             tracing::debug!(peer = peer.0, "no connection: {}", failed.why);
-            say_long(call, &self.config, network.me.rank, peer, &failed.why);
+            say_long(&mut call.outage, &self.config, network.me.rank, peer, &failed.why);
             return call.pause(&self.watch, now);
         }
-        let address = network.contacts[peer.index()].address;
-        let address = address.map_or("no address".to_owned(), |address| address.to_string());
-        let fault = match call.lost.take() {
-            Some(lost) => {
-                Fault::Lost(format!("{lost}; not made anew with {address}: {}", failed.why))
-            }
-            None => Fault::Unreachable { address, why: failed.why },
-        };
-        self.end(peer, LinkEvent::Broken(fault));
+        let lost = call.outage.lost.take();
+        self.give_up(peer, lost, failed);
     }
 
     /// Something other than a link or the alarm is ready. Returns the calls of the sink.
@@ -242,6 +264,7 @@ impl TcpFabric {
         let Some(network) = &mut self.network else { return };
         let now = Instant::now();
         network.acceptor.expire(&self.watch, now);
+        network.outages.retain(|_, outage| outage.expires().is_none_or(|at| at > now));
         let is_due = |call: &Call| call.deadline().is_some_and(|at| at <= now);
         let due = network.calls.iter().filter(|(_, call)| is_due(call));
         let due: Vec<_> = due.map(|(&rank, call)| (PeerId(rank), call.is_waiting())).collect();
@@ -259,7 +282,8 @@ impl TcpFabric {
     pub(super) fn set_timer(&mut self) {
         if let Some(network) = &mut self.network {
             let calls = network.calls.values().filter_map(Call::deadline);
-            network.timer.set(calls.chain(network.acceptor.deadline()).min());
+            let outages = network.outages.values().filter_map(Outage::expires);
+            network.timer.set(calls.chain(outages).chain(network.acceptor.deadline()).min());
         }
     }
 
@@ -321,7 +345,10 @@ impl TcpFabric {
         let Some(network) = &mut self.network else { return 0 };
         let call = network.calls.remove(&peer.0);
         let Peer::Up(link) = &mut self.peers[peer.index()] else { return 0 };
-        let Some(socket) = call.and_then(|call| call.into_socket(&self.watch)) else { return 0 };
+        let Some((Some(socket), outage)) = call.map(|call| call.into_parts(&self.watch)) else {
+            return 0;
+        };
+        network.outages.insert(peer.0, outage);
         let Some(stream) = &mut link.stream else { return 0 };
         if stream.fit(theirs) != Fit::Same || incarnation != link.incarnation {
             let got = format!("session {}", theirs.session);

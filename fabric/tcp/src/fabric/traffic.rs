@@ -56,8 +56,11 @@ impl Fabric for TcpFabric {
         }
         if let Some(peer) = self.lively.only() {
             let found = self.read(peer, sink);
-            self.lively.after(peer, found > 0);
+            self.note_lively(peer, found);
             return calls + found + self.report(sink);
+        }
+        if let Some(peer) = self.lively.take_former() {
+            self.catch_up(peer);
         }
         for ready in self.watch.ready() {
             calls += match ready.key {
@@ -92,11 +95,18 @@ impl Fabric for TcpFabric {
         !matches!(self.peers[peer.index()], Peer::Fresh { .. })
     }
 
+    fn peer_finished(&mut self, peer: PeerId) {
+        self.note_finished(peer);
+    }
+
     fn abandon_in_child(&mut self) {
         // Closing the child's descriptors leaves the parent's connections, and its set of watched ones, as they are.
         let why = "a forked child has none of its parent's connections";
         for peer in &mut self.peers {
             *peer = Peer::down(Fault::Lost(why.to_owned()), Incarnation::default());
+        }
+        if let Some(network) = &mut self.network {
+            network.abandon();
         }
         self.network = None;
     }
@@ -183,10 +193,30 @@ impl TcpFabric {
         }
         if ready.has_data {
             let found = self.read(peer, sink);
-            self.lively.after(peer, found > 0);
+            self.note_lively(peer, found);
             calls += found;
         }
         calls
+    }
+
+    /// A peer was read, with this number of calls of the sink.
+    #[inline]
+    fn note_lively(&mut self, peer: PeerId, found: usize) {
+        if found > 0
+            && let Some(former) = self.lively.found(peer)
+        {
+            self.catch_up(former);
+        }
+    }
+
+    /// Acknowledges what a peer has sent while it was the lively one.
+    fn catch_up(&mut self, peer: PeerId) {
+        if let Peer::Up(link) = &mut self.peers[peer.index()] {
+            link.catch_up(&self.watch);
+            if link.has_failed() {
+                self.note_failure(peer);
+            }
+        }
     }
 
     /// Reads from links that have failed, until nothing more is there.

@@ -1,15 +1,18 @@
 //! A proxy that cuts the connections that it carries.
+#![allow(dead_code, reason = "no test program uses all of it")]
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 
 /// Carries connections to a target, with a limit on the bytes of each connection, both directions together.
 pub struct Proxy {
     address: SocketAddr,
     shared: Arc<Shared>,
+    acceptor: Option<JoinHandle<()>>,
 }
 
 #[derive(Default)]
@@ -24,11 +27,16 @@ struct Shared {
 
 impl Proxy {
     pub fn start(target: SocketAddr) -> Proxy {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        Proxy::start_at(SocketAddr::from(([127, 0, 0, 1], 0)), target)
+    }
+
+    /// At an address at which there was one before.
+    pub fn start_at(address: SocketAddr, target: SocketAddr) -> Proxy {
+        let listener = TcpListener::bind(address).expect("a port");
         let address = listener.local_addr().expect("it is bound");
         let shared = Arc::new(Shared::default());
         let theirs = shared.clone();
-        std::thread::spawn(move || {
+        let acceptor = std::thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
                 if theirs.is_over.load(Ordering::Relaxed) {
                     return;
@@ -37,7 +45,7 @@ impl Proxy {
                 carry(client, server, &theirs);
             }
         });
-        Proxy { address, shared }
+        Proxy { address, shared, acceptor: Some(acceptor) }
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -70,6 +78,8 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.shared.is_over.store(true, Ordering::Relaxed);
         let _ = TcpStream::connect(self.address);
+        // From now on connections are refused.
+        self.acceptor.take().map(JoinHandle::join);
     }
 }
 

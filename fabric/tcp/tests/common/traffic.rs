@@ -12,9 +12,10 @@ use taffrail_tcp::TcpFabric;
 /// The length of a message is a function of its number.
 fn len(seed: u64, number: u32) -> usize {
     let mut random = fastrand::Rng::with_seed(seed ^ u64::from(number) << 32);
-    match random.u8(..4) {
-        0 => random.usize(..=65_536),
-        1 => random.usize(..20_000),
+    match random.u8(..8) {
+        0 => random.usize(..=262_144),
+        1 => random.usize(..=65_536),
+        2 | 3 => random.usize(..20_000),
         _ => random.usize(..200),
     }
 }
@@ -48,9 +49,11 @@ impl End {
         }
         let bytes = pattern(self.sent as usize, len(self.seed, self.sent));
         let head = Head { kind: 2, context: 1, seq: self.sent, tag: bytes.len() as u64 };
+        // Long ones have no place in a segment.
+        let is_short = bytes.len() <= fabric.segment_len();
         let result = match self.sent % 3 {
             0 => fabric.send(self.peer, head, Source::Bytes(&bytes)),
-            1 => {
+            way if way == 1 || !is_short => {
                 // SAFETY: its memory stays where it is, and is dropped when the send has ended.
                 let user = unsafe { UserBytes::new(bytes.as_ptr(), bytes.len()) };
                 let result = fabric.send(self.peer, head, Source::User(user, Token(self.tokens)));

@@ -1,6 +1,7 @@
 //! Where events are kept.
 
-use std::os::fd::OwnedFd;
+use crate::eventlog::packet::Packet;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use taffrail_logging::store::Durability;
 
@@ -18,15 +19,26 @@ pub enum Keeping {
     },
 }
 
-/// The last of several loggers copies to another node, which it proves the job's secret to.
+/// Each of the loggers behind the first copies to another node, which it proves the job's secret to.
 #[derive(Debug)]
 pub struct Elsewhere {
     /// The secret, in a file.
     pub secret: OwnedFd,
+    /// Where a listener of this node counts what it refuses: a file that
+    /// [`RefusedMemory`](taffrail_agent::client::memory::RefusedMemory) has made.
+    pub refused: OwnedFd,
     /// The number of this node.
     pub node: u32,
     /// How many nodes there are.
     pub nodes: u32,
+}
+
+impl Elsewhere {
+    /// Who it is, for a process that copies or keeps copies of the job with this digest, with the descriptors for it.
+    pub(in crate::eventlog) fn introduction(&self, job: u64) -> (Packet, [BorrowedFd<'_>; 2]) {
+        let packet = Packet::Secret { node: self.node, job, nodes: self.nodes };
+        (packet, [self.secret.as_fd(), self.refused.as_fd()])
+    }
 }
 
 /// Where it copies to: the number of the order, the node, and the address of its copy store.

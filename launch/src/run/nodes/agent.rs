@@ -3,10 +3,13 @@
 mod bound;
 mod copies;
 mod ends;
+mod held;
+mod interfaces;
 mod job;
 mod program;
 mod rank;
 mod recovery;
+mod reports;
 
 use super::channel::Channel;
 use super::invitation::Invitation;
@@ -108,6 +111,8 @@ impl Process {
             if let Some(job) = &mut self.job {
                 job.overdue(&mut events);
                 job.drain(&self.state, &mut events);
+                // Before the ends of those that have counted it.
+                events.insert(1, Event::Refused(job.refused.0.counted()));
             }
             events.into_iter().for_each(|event| self.dispatch(event));
         }
@@ -210,9 +215,9 @@ impl Process {
                 }
             }
             (Action::Set(of_job), _) => match Job::new(of_job) {
-                Ok((job, faults)) => {
+                Ok(job) => {
                     self.job = Some(job);
-                    faults
+                    Vec::new()
                 }
                 Err(failure) => vec![Event::ChannelLost { why: failure.why }],
             },
@@ -283,7 +288,6 @@ fn hello() -> Hello {
         cpus: crate::run::allowed_cpus().map_or(0, |cpus| cpus.len() as u32),
         host: uname.nodename().to_string_lossy().into_owned(),
         program: program.unwrap_or_default(),
-        // Ranks find theirs by `--network`.
-        addresses: Vec::new(),
+        interfaces: interfaces::reachable(),
     }
 }

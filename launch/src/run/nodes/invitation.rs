@@ -8,12 +8,13 @@ use serde::{Deserialize, Serialize};
 use std::io::{BufRead, Error, ErrorKind, Result};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use taffrail_agent::wire::Direction;
 use taffrail_agent::{Incarnation, NODES_MAX, NodeId};
 use taffrail_tcp::admission::{Admission, call};
 use taffrail_tcp::handshake::Identity;
-use taffrail_tcp::{Config, Interface, Listener, Secret};
+use taffrail_tcp::{Config, Interface, Listener, Secret, Tally};
 
 /// The number of the launcher, behind those of nodes.
 const LAUNCHER: u32 = NODES_MAX as u32;
@@ -22,6 +23,9 @@ const JOB: [u8; 16] = *b"taffrail-agent 1";
 const LIMIT: Duration = Duration::from_secs(10);
 /// Bytes of an invitation at most: less than starters pass on at a time.
 const LONGEST: u64 = 1024;
+
+/// What was refused, in this process: a launcher listens once.
+static REFUSED: Tally = [const { AtomicU64::new(0) }; 5];
 
 /// The only line on the standard input of such an agent.
 #[derive(PartialEq, Eq, Serialize, Deserialize)]
@@ -59,7 +63,8 @@ impl Callers {
         }
         let mut secret = [0; 32];
         getrandom(&mut secret, GetRandomFlags::empty()).map_err(|e| failed(&e))?;
-        let config = Config { handshake: LIMIT, say, ..Config::default() };
+        let tally = Some(&REFUSED);
+        let config = Config { handshake: LIMIT, say, tally, ..Config::default() };
         let me = identity(secret, LAUNCHER);
         let admission = Admission::new(listener, me, NODES_MAX as u32, &config);
         Ok(Callers { admission: admission.map_err(|e| failed(&e))?, address, secret })
@@ -76,6 +81,11 @@ impl Callers {
 
     pub fn due(&self) -> Option<Instant> {
         self.admission.due()
+    }
+
+    /// What was refused up to now, by reason.
+    pub fn refused(&self) -> [u64; 5] {
+        REFUSED.each_ref().map(|count| count.load(Ordering::Relaxed))
     }
 
     /// Agents that have come.

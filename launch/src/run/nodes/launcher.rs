@@ -38,13 +38,13 @@ const FAREWELL: Duration = Duration::from_secs(5);
 pub fn job(args: &Args) -> Result<u8, Failure> {
     let plan = args.nodes.plan(args)?;
     let (failures, logging) = logging::plan(args, &plan)?;
-    let copies = logging.as_ref().is_some_and(logging::copies_elsewhere);
-    let not_survived = match copies && plan.hosts.0.len() > 1 {
-        true if args.failures.is_causal() => "; with --logging causal this is not survived yet",
-        true => "; no other node has a whole copy of their events",
-        false => "",
+    let copies = logging.as_ref().map_or(0, logging::copies_elsewhere);
+    let copies = copies.min(plan.hosts.0.len() as u32 - 1);
+    let not_survived = match copies {
+        0 => "",
+        _ => "; no other node has a whole copy of their events",
     };
-    let ranks = args.ranks as usize;
+    let ranks = args.ranks() as usize;
     let signals = Signals::catch()?;
     let outlets = outlets::start().map_err(|e| {
         Failure::new(format!("no thread that writes output (socketpair, clone3): {}", in_words(&e)))
@@ -57,6 +57,7 @@ pub fn job(args: &Args) -> Result<u8, Failure> {
         starters: plan.hosts.0.iter().map(|_| None).collect(),
         callers: plan.is_called().then(|| Callers::listen(&plan.network)).transpose()?,
         owed: vec![0; plan.hosts.0.len()],
+        copies: vec![copies; plan.hosts.0.len()],
         plan,
         args,
         not_survived,
@@ -70,6 +71,7 @@ pub fn job(args: &Args) -> Result<u8, Failure> {
         signals,
         started: Instant::now(),
         finishing: None,
+        has_named_silent: false,
         done: false,
     };
     for (number, lines) in job.lines.iter_mut().enumerate().filter(|_| args.label) {
@@ -80,6 +82,7 @@ pub fn job(args: &Args) -> Result<u8, Failure> {
         job.take_turn()?;
     }
     job.life.summary().iter().for_each(|line| say(line));
+    job.callers.iter().for_each(|callers| reports::say_refused("the launcher", callers.refused()));
     // Of event loggers that were started again each agent has said so.
     job.life.stats.text(0).iter().for_each(|text| crate::log::note(text));
     job.deliver()?;
@@ -89,6 +92,8 @@ pub fn job(args: &Args) -> Result<u8, Failure> {
 pub(super) struct Job<'a> {
     args: &'a Args,
     plan: Plan,
+    /// Of each node, how many others are to have copies of its events, as was said.
+    copies: Vec<u32>,
     /// Why the loss of a node ends the job, where it need not.
     not_survived: &'static str,
     launcher: Launcher,
@@ -112,6 +117,8 @@ pub(super) struct Job<'a> {
     started: Instant,
     /// Since when agents were asked to leave.
     finishing: Option<Instant>,
+    /// The job has failed, and those nodes were named that give no sign of life.
+    has_named_silent: bool,
     done: bool,
 }
 
@@ -139,9 +146,24 @@ impl Job<'_> {
         of_life.extend(self.timed_out());
         of_life.push(Event::Tick);
         self.dispatch(of_life);
+        self.check_silent();
         self.check_starters();
         self.check_end();
         Ok(())
+    }
+
+    /// The rank that fails first may have waited for one whose node stands still.
+    fn check_silent(&mut self) {
+        if self.has_named_silent || !self.life.is_ending() {
+            return;
+        }
+        self.has_named_silent = true;
+        for node in self.launcher.silent(boot_time()) {
+            let name = &self.names[usize::from(node)];
+            say(&format!(
+                "node {name}: its agent gives no sign of life; its ranks end with its lease"
+            ));
+        }
     }
 
     fn timed_out(&self) -> Option<Event> {

@@ -16,7 +16,7 @@ use taffrail_agent::{NodeId, place, sets};
 /// # Errors
 /// Options contradict each other, or do not go with the hosts.
 pub fn plan(args: &Args, nodes: &options::Plan) -> Result<(Plan, Option<Logging>), Failure> {
-    let ranks = args.ranks as usize;
+    let ranks = args.ranks() as usize;
     let of_ranks = nodes.hosts.of_ranks(nodes.reliable);
     let placed = place::initial(&of_ranks, ranks, nodes.oversubscribe);
     let placed = placed.map_err(|e| Failure { status: 2, why: e.to_string() })?;
@@ -28,39 +28,45 @@ pub fn plan(args: &Args, nodes: &options::Plan) -> Result<(Plan, Option<Logging>
     let logged = failures.logging.as_ref();
     let logging = logged.map(|logged| to_wire(logged, &placed, &names)).transpose()?;
     if let Some(logging) = &logging {
-        let copies = copies_elsewhere(logging);
+        let lost = copies_elsewhere(logging).min(names.len() as u32 - 1);
         let reliable = nodes.reliable.map(|node| names[usize::from(node)].as_str());
-        if reliable.is_some() && !copies {
+        if reliable.is_some() && lost == 0 {
             let why = "--reliable keeps copies of events: expected --durability node with --copies 2 or more";
             return Err(Failure { status: 2, why: why.to_owned() });
         }
         if reliable.is_some() && causal {
-            let why = "--reliable: expected --logging pessimistic; with --logging causal the loss of a node is not survived yet";
+            let why = "--reliable: expected --logging pessimistic; with --logging causal one node may be lost at a time, and what \
+                       its events depend on is with the others";
             return Err(Failure { status: 2, why: why.to_owned() });
         }
-        crate::log::note(&promise(causal, copies, has_others, reliable));
+        crate::log::note(&promise(causal, lost, has_others, reliable));
     }
     Ok((failures, logging))
 }
 
-/// What is survived (*defaults-cover-the-promise*).
-fn promise(causal: bool, copies: bool, has_others: bool, reliable: Option<&str>) -> String {
+/// What is survived (*defaults-cover-the-promise*): so many nodes may be `lost` at once.
+fn promise(causal: bool, lost: u32, has_others: bool, reliable: Option<&str>) -> String {
     if let Some(host) = reliable {
         return format!(
-            "killed ranks are restarted, and those of all lost nodes on {host}, which has a copy of their events; after a \
-             checkpoint of theirs the loss of their node is not survived"
+            "killed ranks are restarted, and those of all lost nodes with the copy of their events that {host} has"
         );
     }
-    let said = match (copies, has_others) {
-        (_, true) if causal => {
-            "killed ranks are restarted; the loss of a node is not survived yet: the ranks that depend on its events know them, and \
-             do not hand them over (with --logging pessimistic it is survived)"
+    let said = match (lost, has_others) {
+        (1.., true) if causal => {
+            "killed ranks are restarted, and those of a lost node on another one, which has a copy of their events, but for those \
+             that the others hold; one node may be lost at a time, and none that has got ranks of another beside its own"
         }
-        (true, true) => {
-            "killed ranks are restarted, and those of a lost node on another one, which has a copy of their events; after a \
-             checkpoint of theirs the loss of their node is not survived"
+        (1, true) => {
+            "killed ranks are restarted, and those of a lost node on another one, which has a copy of their events; one node may be \
+             lost at a time, several with more --copies and nodes, or with --reliable HOST"
         }
-        (false, true) => {
+        (2.., true) => {
+            return format!(
+                "killed ranks are restarted, and those of lost nodes on others, which have copies of their events; {lost} nodes \
+                 may be lost at once, more with more --copies and nodes, or with --reliable HOST"
+            );
+        }
+        (0, true) => {
             "killed ranks are restarted; the loss of a node is not survived: the events of its ranks are there alone \
              (--durability node --copies 2 copies them to another node)"
         }
@@ -103,9 +109,12 @@ fn to_wire(logged: &Logged, nodes: &[NodeId], names: &[String]) -> Result<Loggin
     Ok(Logging { protocol, events, durability, memory: logged.memory.unwrap_or(0), sets })
 }
 
-/// Whether the last of several event loggers of a node copies to another one.
-pub fn copies_elsewhere(logging: &Logging) -> bool {
-    matches!(logging.durability, Durability::Copies(2..))
+/// How many event loggers of a node copy to another one: all but the first.
+pub fn copies_elsewhere(logging: &Logging) -> u32 {
+    match logging.durability {
+        Durability::Copies(copies) => copies - 1,
+        Durability::Process | Durability::Disk(_) => 0,
+    }
 }
 
 /// What an agent makes of it. How often sets are restarted is the business of the launcher.
@@ -116,7 +125,7 @@ pub fn of_wire(logging: &Logging) -> Logged {
         Durability::Copies(copies) => Keeping::Node { copies: *copies },
     };
     Logged {
-        causal: logging.protocol == LoggingProtocol::Causal,
+        causal: logging.is_causal(),
         sets: Sets::of_numbers(logging.sets.iter().map(|set| *set as usize)),
         events: match logging.events {
             EventKind::Nondeterministic => Events::Nondeterministic,
@@ -131,6 +140,25 @@ pub fn of_wire(logging: &Logging) -> Logged {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_promise_is_for_as_many_nodes_as_have_copies() {
+        for (lost, has_others, said) in [
+            (0, true, "the loss of a node is not survived"),
+            (0, false, "there is no other one"),
+            (1, true, "one node may be lost at a time, several with more --copies"),
+            (2, true, "2 nodes may be lost at once"),
+            (7, true, "7 nodes may be lost at once"),
+        ] {
+            let promise = |causal, reliable| promise(causal, lost, has_others, reliable);
+            assert!(promise(false, None).contains(said), "{}", promise(false, None));
+            let causal = promise(true, None);
+            assert_eq!(causal.contains("one node may be lost at a time, and none"), lost > 0);
+            let reliable = promise(false, Some("c"));
+            let said = "those of all lost nodes with the copy of their events that c has";
+            assert!(reliable.contains(said), "{reliable}");
+        }
+    }
 
     #[test]
     fn what_is_logged_comes_through_the_wire() {

@@ -1,7 +1,7 @@
 //! Where a job over nodes runs, and how its hosts are reached.
 
 use super::allocation::Allocation;
-use super::starter::is_this_host;
+use super::starter::{self, is_this_host};
 use crate::run::{Args, Failure};
 use crate::search_path::find;
 use clap::ValueEnum;
@@ -21,6 +21,10 @@ pub const AT_ONCE: usize = 32;
 /// The shortest lease: below it a machine that is busy loses its agents.
 const LEASE_MIN: Duration = Duration::from_millis(500);
 const LEASE_MAX: Duration = Duration::from_secs(3600);
+
+/// After how long one of two nodes is ended that do not reach each other. A switch that restarts takes less.
+const LINK_TIMEOUT: Duration = Duration::from_secs(60);
+const LINK_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 
 /// Where ranks run, if not on this host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
@@ -58,6 +62,10 @@ pub struct NodeOptions {
     /// A node ends its ranks when it has not heard from this launcher for so long [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     lease: Option<Duration>,
+    /// Where messages are logged, end a node when its ranks and those of another node have not reached each other for this
+    /// time, while both reach this launcher: its ranks restart elsewhere [default: 60s]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    link_timeout: Option<Duration>,
     /// What a scheduler has given.
     #[arg(skip)]
     allocation: Option<Allocation>,
@@ -100,6 +108,7 @@ pub struct Plan {
     pub launch_agent: OsString,
     pub start_timeout: Duration,
     pub terms: Terms,
+    pub link_timeout: Duration,
 }
 
 impl Plan {
@@ -120,8 +129,7 @@ impl NodeOptions {
     /// # Errors
     /// There is none, and the user wants it.
     pub(crate) fn take_allocation(&mut self) -> Result<(), Failure> {
-        if matches!(self.launcher, Some(Starting::Ssh | Starting::Fork)) || self.rsh_agent.is_some()
-        {
+        if self.launcher == Some(Starting::Fork) {
             return Ok(());
         }
         self.allocation = Allocation::of_this_process();
@@ -141,7 +149,7 @@ impl NodeOptions {
 
     fn reach(&self) -> Result<Reach, Failure> {
         if let Some(command) = &self.rsh_agent {
-            return Ok(Reach::Command(words(command)?));
+            return Ok(Reach::Command(starter::words(command).map_err(|why| usage(&why))?));
         }
         Ok(match (self.launcher, &self.allocation) {
             (Some(Starting::Prterun), _) => Reach::Prterun,
@@ -167,17 +175,20 @@ impl NodeOptions {
                 "--launcher fork starts ranks on this host only: leave out --hosts and --hostfile",
             ));
         }
-        if self.launcher == Some(Starting::Prterun) && !is_over_nodes {
-            return Err(usage(
-                "--launcher prterun: expected --hosts, --hostfile or an allocation with other hosts",
-            ));
+        if let Some(launcher @ (Starting::Ssh | Starting::Prterun)) = self.launcher
+            && !is_over_nodes
+        {
+            let name = if launcher == Starting::Ssh { "ssh" } else { "prterun" };
+            return Err(usage(&format!(
+                "--launcher {name}: expected --hosts, --hostfile or an allocation with other hosts"
+            )));
         }
         let (hosts, hostfile, launcher, allocation) = (None, None, None, None);
         let others = NodeOptions { hosts, hostfile, launcher, allocation, ..self.clone() };
         match others != NodeOptions::default() && !is_over_nodes {
             true => Err(usage(
-                "--oversubscribe, --network, --reliable, --rsh-agent, --launch-agent, --start-timeout and --lease need --hosts, \
-                 --hostfile or an allocation (Slurm, PBS, LSF) with other hosts",
+                "--oversubscribe, --network, --reliable, --rsh-agent, --launch-agent, --start-timeout, --lease and --link-timeout need \
+                 --hosts, --hostfile or an allocation (Slurm, PBS, LSF) with other hosts",
             )),
             false => Ok(()),
         }
@@ -206,6 +217,10 @@ impl NodeOptions {
         if !(LEASE_MIN..=LEASE_MAX).contains(&lease) {
             return Err(usage("--lease: expected 500ms to 1h"));
         }
+        let link_timeout = self.link_timeout.unwrap_or(LINK_TIMEOUT);
+        if link_timeout < LINK_TIMEOUT_MIN {
+            return Err(usage("--link-timeout: expected 1s or more"));
+        }
         let turns = hosts.0.len().div_ceil(AT_ONCE) as u32;
         Ok(Plan {
             hosts,
@@ -216,6 +231,7 @@ impl NodeOptions {
             launch_agent,
             start_timeout: self.start_timeout.unwrap_or(START) * turns,
             terms: Terms { lease, ..Terms::default() },
+            link_timeout,
         })
     }
 
@@ -258,7 +274,11 @@ impl NodeOptions {
         if let Some(path) = &self.launch_agent {
             add("--launch-agent", path.clone());
         }
-        for (name, time) in [("--start-timeout", self.start_timeout), ("--lease", self.lease)] {
+        for (name, time) in [
+            ("--start-timeout", self.start_timeout),
+            ("--lease", self.lease),
+            ("--link-timeout", self.link_timeout),
+        ] {
             if let Some(time) = time {
                 add(name, format!("{}ms", time.as_millis()).into());
             }
@@ -275,6 +295,16 @@ impl NodeOptions {
     /// The file of hosts cannot be read.
     pub(crate) fn names_several(&self) -> Result<bool, Failure> {
         Ok(self.hosts()?.0.len() > 1)
+    }
+
+    /// How many ranks a job has that does not say so. An error: no host has a slot.
+    pub(crate) fn slots(&self) -> Result<u32, Failure> {
+        let Hosts(hosts) = self.hosts()?;
+        let of_ranks = hosts.len() - usize::from(self.reliable.is_some());
+        match hosts[..of_ranks].iter().map(|host| host.slots).sum() {
+            0 => Err(usage("-n: expected a number of ranks, or hosts that have slots (--hosts)")),
+            slots => Ok(slots),
+        }
     }
 
     /// Hosts as they were named, with the reliable one behind the others.
@@ -298,96 +328,5 @@ fn usage(why: &str) -> Failure {
     Failure { status: 2, why: why.to_owned() }
 }
 
-fn words(command: &str) -> Result<Vec<String>, Failure> {
-    let words = shlex::split(command).filter(|words| !words.is_empty());
-    words.ok_or_else(|| usage(&format!("--rsh-agent: expected a command, got {command:?}")))
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Cli {
-        #[command(flatten)]
-        args: Args,
-    }
-
-    fn plan(line: &str) -> Result<Plan, String> {
-        let words = ["run", "-n", "4"].into_iter().chain(line.split(' ')).chain(["--", "true"]);
-        let mut args = Cli::try_parse_from(words).map_err(|e| e.to_string())?.args;
-        args.nodes.take_allocation().map_err(|failure| failure.why)?;
-        args.nodes.check().map_err(|failure| failure.why)?;
-        args.nodes.plan(&args).map_err(|failure| failure.why)
-    }
-
-    #[test]
-    fn hosts_and_how_they_are_reached() {
-        let both = plan("--hosts a:2,b:2 --network 10.0.0.0/8 --lease 2s").unwrap();
-        assert_eq!(both.hosts.to_string(), "a:2, b:2");
-        assert_eq!((both.network.as_str(), both.reach), ("10.0.0.0/8", Reach::Ssh));
-        assert_eq!(plan("--hosts a --launcher prterun").unwrap().reach, Reach::Prterun);
-        assert_eq!((both.terms.lease, both.start_timeout), (Duration::from_secs(2), START));
-        let line = "--logging pessimistic --hosts a:2,c:4,b:2 --reliable c";
-        let reliable = plan(line).unwrap();
-        assert_eq!(
-            (reliable.hosts.to_string().as_str(), reliable.reliable),
-            ("a:2, b:2, c:4", Some(2))
-        );
-        assert_eq!(reliable.hosts.of_ranks(reliable.reliable).to_string(), "a:2, b:2");
-        let many: Vec<String> = (0..33).map(|host| format!("h{host}")).collect();
-        assert_eq!(plan(&format!("--hosts {}", many.join(","))).unwrap().start_timeout, 2 * START);
-    }
-
-    fn options(words: &[OsString]) -> NodeOptions {
-        let line = ["run", "-n", "4"].map(OsString::from).into_iter().chain(words.iter().cloned());
-        let line = line.chain(["--", "true"].map(OsString::from));
-        Cli::try_parse_from(line).map_err(|e| e.to_string()).unwrap().args.nodes
-    }
-
-    #[test]
-    fn the_options_as_words_are_the_options() {
-        let line = "--hosts a:2,me@[fd00::1]:3 --network 10.0.0.0/8 --launch-agent /opt/taffrail --start-timeout 1500ms \
-                    --lease 2s --oversubscribe --launcher ssh --reliable c:1 --rsh-agent";
-        let mut words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
-        words.push("env X={host}".into());
-        let all = options(&words);
-        assert!(all.hosts.is_some() && all.oversubscribe && all.lease.is_some());
-        assert_eq!(options(&all.words()), all);
-        let file = options(&["--hostfile".into(), "some file".into()]);
-        assert_eq!(options(&file.words()), file);
-        assert!(NodeOptions::default().words().is_empty());
-    }
-
-    #[test]
-    fn ranks_of_a_pair_are_on_two_hosts() {
-        let two = options(&["--hosts".into(), "a:2,b:2".into()]).one_rank_each(2).unwrap();
-        assert_eq!(two.hosts().unwrap().to_string(), "a:1, b:1");
-        let one = options(&["--hosts".into(), "a:2,a:2".into()]).one_rank_each(2);
-        assert_eq!(one.unwrap_err(), "--hosts: expected 2 different hosts or more, got 1");
-    }
-
-    #[test]
-    fn what_cannot_be_is_refused() {
-        for (line, why) in [
-            ("--oversubscribe", "need --hosts"),
-            ("--network eth0", "need --hosts"),
-            ("--hosts a --reliable b", "expected --logging pessimistic"),
-            ("--hosts a --reliable a --logging pessimistic", "expected other hosts"),
-            ("--reliable a", "need --hosts"),
-            ("--hosts a --launcher fork", "leave out --hosts"),
-            ("--launcher srun", "expected an allocation of Slurm"),
-            ("--launcher prterun", "expected --hosts, --hostfile or an allocation"),
-            ("--hosts a --launcher rsh", "[possible values: ssh, srun, prterun, fork]"),
-            ("--hosts a --network 10.0.0.0/99", "is no network"),
-            ("--hosts a --lease 1ms", "--lease: expected 500ms to 1h"),
-            ("--hosts a:0", "expected a number of slots"),
-            ("--hosts a --hostfile f", "cannot be used with"),
-            ("--hostfile /no/such/file", "--hostfile /no/such/file: No such file"),
-        ] {
-            let error = plan(line).err().expect(line);
-            assert!(error.contains(why), "{line}: {error}");
-        }
-    }
-}
+mod tests;

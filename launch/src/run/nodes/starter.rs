@@ -245,6 +245,12 @@ pub fn is_this_host(host: &str) -> bool {
     ["localhost", "127.0.0.1", "::1"].contains(&host) || own == host
 }
 
+/// A command of the user that starts agents, as words.
+pub fn words(command: &str) -> std::result::Result<Vec<String>, String> {
+    let words = shlex::split(command).filter(|words| !words.is_empty());
+    words.ok_or_else(|| format!("--rsh-agent: expected a command, got {command:?}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -261,6 +267,7 @@ mod tests {
             launch_agent: "/opt/with space/taffrail".into(),
             start_timeout: Duration::ZERO,
             terms: Terms::default(),
+            link_timeout: Duration::ZERO,
         };
         let command = command(host, &plan);
         let words = [command.get_program()].into_iter().chain(command.get_args());

@@ -96,7 +96,7 @@ fn who_waits_for_long_says_so() {
     let is_said = |line: &str| {
         line.starts_with("taffrail: rank ")
             && line.contains(" waits for the messages of 1 posted receive (from rank ")
-            && line.ends_with("; nothing has happened for 10 s")
+            && line.ends_with("; nothing has completed for 10 s")
     };
     assert!(!job.err.is_empty() && job.err.lines().all(is_said), "{}", job.err);
 }

@@ -1,7 +1,11 @@
-/* Rank 1 sends far more messages than rank 0 receives meanwhile; then rank 0 receives them in order. It prints what they have
-   taken of its memory at the most. */
+/* Rank 1 sends far more messages than rank 0 receives meanwhile: for a second it probes in vain, computes, or is stopped. Then
+   it receives them in order. Each of the two prints what that has taken of its memory at the most.
+   flood MESSAGES WORDS probes|computes|stopped */
 #include "common.h"
 #include <string.h>
+#include <sys/wait.h>
+
+enum { WORDS_MAX = 1000 };
 
 /* The most memory that this process had, in KiB. */
 static long peak(void)
@@ -17,32 +21,56 @@ static long peak(void)
     return kib;
 }
 
+/* What comes is taken in, and none of it is received. */
+static void probe(void)
+{
+    int flag;
+    for (double end = MPI_Wtime() + 1; MPI_Wtime() < end;)
+        MPI_Iprobe(1, 1000, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+}
+
+static void compute(void)
+{
+    for (double end = MPI_Wtime() + 1; MPI_Wtime() < end;)
+        ;
+}
+
+/* All its threads are, until a child lets them continue. */
+static void stop(void)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        sleep(1);
+        kill(getppid(), SIGCONT);
+        _exit(0);
+    }
+    raise(SIGSTOP);
+    waitpid(child, NULL, 0);
+}
+
 int main(int argc, char **argv)
 {
-    int rank;
-    uint64_t word = 0, sum = 0;
+    static uint64_t words[WORDS_MAX];
+    int rank, count = argc > 2 ? atoi(argv[2]) : 1;
+    const char *how = argc > 3 ? argv[3] : "probes";
+    uint64_t sum = 0;
     begin(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    /* What a connection takes is not meant. */
-    MPI_Sendrecv(&word, 1, MPI_UINT64_T, !rank, 1001, &sum, 1, MPI_UINT64_T, !rank, 1001, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     long before = peak();
-    for (int step = 0; step < steps(argc, argv); step++) {
-        uint64_t sent = scattered(step);
-        if (rank == 1)
-            MPI_Send(&sent, 1, MPI_UINT64_T, 0, step % 1000, MPI_COMM_WORLD);
-        if (rank != 0)
-            continue;
-        if (step == 0) {
-            /* What comes is taken in, and none of it is received. */
-            int flag;
-            for (double end = MPI_Wtime() + 1; MPI_Wtime() < end;)
-                MPI_Iprobe(1, 1000, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
-        }
-        MPI_Recv(&word, 1, MPI_UINT64_T, 1, step % 1000, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        sum = mixed(sum, word);
-    }
     if (rank == 0)
-        printf("grown by %ld KiB\n", peak() - before);
+        (*how == 'p' ? probe : *how == 'c' ? compute : stop)();
+    for (int step = 0; step < steps(argc, argv) && rank < 2; step++) {
+        int tag = step % 1000;
+        in_step(step);
+        if (rank == 1) {
+            words[0] = words[count - 1] = scattered(step);
+            MPI_Send(words, count, MPI_UINT64_T, 0, tag, MPI_COMM_WORLD);
+            continue;
+        }
+        MPI_Recv(words, count, MPI_UINT64_T, 1, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        sum = mixed(mixed(sum, words[0]), words[count - 1]);
+    }
+    printf("rank %d grown by %ld KiB\n", rank, peak() - before);
     print_checksum(sum);
     MPI_Finalize();
     return 0;

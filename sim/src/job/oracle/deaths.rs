@@ -42,6 +42,11 @@ impl Oracle {
         Some(Failed { rank: peer, died: is == Gone::Died })
     }
 
+    /// Whether a rank was killed, and is not started again.
+    pub(in crate::job) fn has_died(&self, rank: Rank) -> bool {
+        self.gone[rank as usize] == Some(Gone::Died)
+    }
+
     /// A rank has received a message.
     pub(in crate::job) fn received(&mut self, message: &Message) {
         if self.gone[message.name.source as usize] == Some(Gone::Died) {

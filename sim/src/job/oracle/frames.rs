@@ -12,7 +12,8 @@ impl Oracle {
     pub(in crate::job) fn leaves(&mut self, frame: &Frame<'_>, logger: &Logger) {
         let (from, to) = (frame.from as Rank, frame.to as Rank);
         self.frames.count(frame.head.kind);
-        self.see(frame);
+        let restart = self.whole_restart(frame);
+        self.see(frame, restart.as_ref());
         self.keeps_stops(frame);
         let needs = self.needs(frame);
         if self.causal {
@@ -30,8 +31,8 @@ impl Oracle {
             self.flights.insert(frame.number, Past { clocks, calls });
             return;
         }
-        if frame.head.kind == kind::RESTART {
-            return self.commits(frame);
+        if let Some(restart) = restart.filter(|restart| restart.phase == RestartPhase::Committed) {
+            return self.commits(frame, &restart.received);
         }
         let Some(needs) = needs else { return };
         for member in 0..self.set_of.len() {
@@ -52,8 +53,24 @@ impl Oracle {
         }
     }
 
-    /// Notes which paths a frame shows.
-    fn see(&mut self, frame: &Frame<'_>) {
+    /// A message of the restart exchange whose last piece this frame is.
+    fn whole_restart(&mut self, frame: &Frame<'_>) -> Option<Restart> {
+        if frame.head.kind != kind::RESTART {
+            return None;
+        }
+        let piece = Restart::decode(frame.payload).ok()?;
+        let begun = self.seen.begun_restarts.entry((frame.from, frame.to)).or_default();
+        // The rest of the one before was lost with its link.
+        begun.take_if(|_| !piece.continues);
+        let whole = Restart::join(begun, piece.clone());
+        if piece.continues && !piece.more {
+            self.paths.reach(Path::RestartInPieces);
+        }
+        whole.ok()?
+    }
+
+    /// Notes which paths a frame shows, or the message of the restart exchange that ends with it.
+    fn see(&mut self, frame: &Frame<'_>, restart: Option<&Restart>) {
         let (from, to, head) = (frame.from as Rank, frame.to as Rank, frame.head);
         match head.kind {
             kind::EAGER
@@ -68,20 +85,20 @@ impl Oracle {
                     self.paths.reach(Path::SentAgain);
                 }
             }
-            kind::RESTART => match Restart::decode(frame.payload) {
-                Ok(Restart { phase: RestartPhase::First, .. })
-                    if !self.seen.begun.insert((from, to)) =>
-                {
-                    self.paths.reach(Path::ExchangeRepeated);
-                }
-                Ok(Restart { phase: RestartPhase::Committed, received, .. })
-                    if self.seen.told.insert((from, to), received.clone()).as_ref()
-                        == Some(&received) =>
-                {
-                    self.paths.reach(Path::CommittedRepeated);
-                }
-                _ => {}
-            },
+            _ => {}
+        }
+        match restart {
+            Some(Restart { phase: RestartPhase::First, .. })
+                if !self.seen.begun.insert((from, to)) =>
+            {
+                self.paths.reach(Path::ExchangeRepeated);
+            }
+            Some(Restart { phase: RestartPhase::Committed, received, .. })
+                if self.seen.told.insert((from, to), received.clone()).as_ref()
+                    == Some(received) =>
+            {
+                self.paths.reach(Path::CommittedRepeated);
+            }
             _ => {}
         }
     }
@@ -125,18 +142,15 @@ impl Oracle {
         }
     }
 
-    /// What a rank says of its checkpoint is what its last one covers (*commit-then-announce*).
-    fn commits(&mut self, frame: &Frame<'_>) {
-        let Ok(restart) = Restart::decode(frame.payload) else { return };
-        if restart.phase != RestartPhase::Committed {
-            return;
-        }
-        let saved = self.saved[frame.from].as_ref();
+    /// What a rank says of its checkpoint is what its last one covers (*commit-then-announce*), or, where checkpoints are
+    /// copied, what the last one covers that is on another node (*announced-is-elsewhere*).
+    fn commits(&mut self, frame: &Frame<'_>, received: &Received) {
+        let saved = self.announceable(frame.from);
         let covered = saved.map(|position| &position.sides[frame.to].received);
-        if !covered.is_some_and(|covered| covers(covered, &restart.received)) {
+        if !covered.is_some_and(|covered| covers(covered, received)) {
             let text = format!(
                 "rank {} tells {} that its checkpoint covers {:?}, and what it has covers {covered:?}",
-                frame.from, frame.to, restart.received
+                frame.from, frame.to, received
             );
             self.violated("commit-then-announce", text);
         }

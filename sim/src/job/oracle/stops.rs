@@ -68,5 +68,6 @@ impl Oracle {
 
 /// Whether a RESTART is one of those that a link begins with.
 fn begins_link(payload: &[u8]) -> bool {
-    Restart::decode(payload).is_ok_and(|restart| restart.phase != RestartPhase::Committed)
+    Restart::decode(payload)
+        .is_ok_and(|restart| restart.phase != RestartPhase::Committed && !restart.continues)
 }

@@ -316,7 +316,10 @@ impl<const S: bool, const L: bool> Process<S, L> {
                 one.request = None;
                 Ok(Outcome::Unreceived)
             }
-            (What::Get, Err(Error::PeerFailed { fault: Fault::NoSuchMemory(_), .. })) => {
+            // The memory of a rank that was killed is gone with it: that is the failure of a peer.
+            (What::Get, Err(Error::PeerFailed { rank, fault: Fault::NoSuchMemory(_) }))
+                if !self.outside.borrow().oracle.has_died(rank) =>
+            {
                 one.request = None;
                 Ok(Outcome::Refused)
             }

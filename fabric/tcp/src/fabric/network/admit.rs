@@ -137,6 +137,7 @@ impl TcpFabric {
         if link.has_failed() {
             self.note_failure(peer);
         }
+        self.connected(peer, received);
         calls
     }
 }

@@ -44,8 +44,7 @@ impl Job {
 
     /// Ranks whose processes have ended are over when the launcher has taken their output.
     pub fn drain(&mut self, state: &Agent, events: &mut Vec<Event>) {
-        let lives = self.ranks.values().map(|rank| rank.life);
-        events.extend(self.logs.new_checkpoints(lives));
+        events.extend(self.answer_held());
         let is_late = self.delivery.is_some_and(|at| Instant::now() >= at);
         let is_lost = state.state() >= State::Leaving;
         let ended: Vec<usize> =

@@ -1,6 +1,7 @@
 //! The job of an agent: its ranks, its guard, the roster that they see, and the exchange between them.
 
 use super::bound::Bound;
+use super::interfaces;
 use super::program::Defined;
 use super::rank::NodeRank;
 use super::recovery::NodeLogs;
@@ -25,17 +26,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 use taffrail_agent::agent::{self, Action, Event};
-use taffrail_agent::client::memory::{MemoryError, RosterMemory, create_secret};
-use taffrail_agent::roster::{ADDRESS_MAX, JobState, RankState, Writer, job_digest};
+use taffrail_agent::client::memory::{MemoryError, RefusedMemory, RosterMemory, create_secret};
+use taffrail_agent::roster::{JobState, RankState, Writer, job_digest};
 use taffrail_agent::wire::{End, Frame, Level, Reach, Stream};
 use taffrail_agent::{Agent, NodeId, RankIncarnation};
-use taffrail_tcp::Interface;
 
 /// What WELCOME has said, and what was made of it.
 pub struct Job {
     pub about: agent::Job,
+    /// Interfaces of listeners; empty for any.
+    pub network: String,
     pub roster: OwnedFd,
     pub secret: OwnedFd,
+    /// What the listeners of this node have refused, and what they count it by.
+    pub refused: (RefusedMemory, OwnedFd),
     writer: Writer<'static>,
     /// The node of each rank, as the roster has it.
     pub nodes: Vec<NodeId>,
@@ -62,18 +66,20 @@ pub struct Job {
 }
 
 impl Job {
-    /// Makes what the job needs, and says what is wrong with this node, if anything is.
-    pub fn new(about: agent::Job) -> Result<(Job, Vec<Event>), Failure> {
-        let failed = |e: MemoryError| Failure::new(format!("no memory for the roster: {e}"));
+    /// Makes what the job needs.
+    pub fn new(about: agent::Job) -> Result<Job, Failure> {
+        let failed = |e: MemoryError| Failure::new(format!("no memory for the job: {e}"));
         let ranks = about.ranks as usize;
         let (memory, roster) = RosterMemory::create(ranks).map_err(failed)?;
         // For as long as the process lives: ranks have it, too.
         let memory: &'static RosterMemory = Box::leak(Box::new(memory));
         let digest = job_digest(&about.name);
         let writer = Writer::create(memory.words(), ranks, digest, (about.node, about.nodes));
-        let job = Job {
+        Ok(Job {
             roster,
+            network: String::new(),
             secret: create_secret(&about.secret).map_err(failed)?,
+            refused: RefusedMemory::create().map_err(failed)?,
             writer: writer.map_err(|e| Failure::new(e.to_string()))?,
             nodes: vec![0; ranks],
             programs: BTreeMap::new(),
@@ -93,19 +99,14 @@ impl Job {
             room: 0,
             delivery: None,
             about,
-        };
-        let fault = job.network_fault().map(|why| Event::Say(Frame::Failed { status: 1, why }));
-        Ok((job, fault.into_iter().collect()))
+        })
     }
 
-    /// Why ranks of this node cannot be reached by others.
-    fn network_fault(&self) -> Option<String> {
-        let network = &self.about.network;
-        if network.is_empty() {
-            return None;
-        }
-        let interface = network.parse::<Interface>().map_err(|e| e.to_string());
-        interface.and_then(|interface| interface.address().map_err(|e| e.to_string())).err()
+    /// Ranks listen in this network from now on. What is wrong with this node, if it has no address there.
+    fn listen_in(&mut self, network: String) -> Vec<Event> {
+        self.network = network;
+        let fault = interfaces::fault(&self.network).map(|why| Frame::Failed { status: 1, why });
+        fault.map(Event::Say).into_iter().collect()
     }
 
     /// Does what the state machine says. What comes of it.
@@ -118,7 +119,7 @@ impl Job {
             Action::Publish(update) => {
                 for change in &update.changes {
                     let rank = index(change.life);
-                    self.nodes[rank] = change.node;
+                    self.place(change.life, change.node);
                     // What the incarnation before has put is put again.
                     if change.state == RankState::Live && change.life.incarnation.0 > 0 {
                         self.server.restarted(rank);
@@ -139,13 +140,17 @@ impl Job {
             Action::Define(program) => {
                 self.programs.insert(program.app, Defined::new(program));
             }
+            Action::Network(network) => return self.listen_in(network),
             Action::Log(logging) => {
                 addresses::settle();
                 self.logs.log(logging);
                 return self.keep_copies().into_iter().collect();
             }
-            Action::Recover { life, copy } => return vec![self.recover(life, copy)],
+            Action::Recover { life, copy } => return self.recover(life, copy),
+            Action::Bring(life, order) => return self.bring(life, order),
             Action::CopyTo(order) => return self.copy_to(order),
+            Action::AskHeld(number) => return self.ask_held(number),
+            Action::Held(determinants) => self.logs.held.take_in(&determinants),
             Action::Spawn { life, app, generations } => {
                 return vec![self.spawn(life, app, &generations)];
             }
@@ -263,7 +268,7 @@ impl Job {
                 let child = self.ranks.get(&number).map_or(0, |rank| rank.pid().as_raw_pid());
                 let said = self.members.hear(number, child);
                 events.extend(said.into_iter().filter_map(|said| self.member(number, said)));
-                events.extend(self.addresses());
+                events.extend(self.reports());
             }
             Source::Member(number, pid) => {
                 let gone = self.members.gone(number, pid);
@@ -277,19 +282,6 @@ impl Job {
     pub(super) fn member(&self, number: usize, event: life::Event) -> Option<Event> {
         let life = self.ranks.get(&number)?.life;
         relay::to_frame(life, event).map(Event::Say)
-    }
-
-    /// Where ranks can be reached, for all rosters.
-    fn addresses(&mut self) -> Vec<Event> {
-        let said = self.members.take_addresses();
-        let right = said.into_iter().filter(|(_, of)| (1..=ADDRESS_MAX).contains(&of.len()));
-        let frame = |(number, address)| {
-            let rank = self.ranks.get_mut(&number)?;
-            // Readers of a roster count on it that there is one for each incarnation.
-            let is_first = !std::mem::replace(&mut rank.has_address, true);
-            is_first.then_some(Event::Say(Frame::Address { life: rank.life, address }))
-        };
-        right.filter_map(frame).collect()
     }
 
     pub(super) fn listen(&mut self, number: usize) -> Vec<Event> {

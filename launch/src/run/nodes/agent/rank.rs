@@ -59,17 +59,23 @@ impl NodeRank {
         env.set("TAFFRAIL_JOB", &job.about.name);
         env.set(left_behind::NODE, left_behind::node_value(&job.about.name, job.about.node));
         env.set(variable::INCARNATION, life.incarnation.0);
-        if !job.about.network.is_empty() {
-            env.set(variable::NETWORK, &job.about.network);
+        if !job.network.is_empty() {
+            env.set(variable::NETWORK, &job.network);
         }
-        for (name, file) in [(variable::ROSTER, &job.roster), (variable::SECRET, &job.secret)] {
+        let files = [
+            (variable::ROSTER, &job.roster),
+            (variable::SECRET, &job.secret),
+            (variable::REFUSED, &job.refused.1),
+        ];
+        for (name, file) in files {
             let number = env.inherit(file)?;
             env.tell(name, &[number]);
         }
         job.members.env(number, &mut env)?;
         let of_node = (0..).zip(&job.nodes).filter(|(_, node)| **node == job.about.node);
         let of_node: Vec<usize> = of_node.map(|(rank, _)| rank).collect();
-        if let Some(near) = job.logs.near(number).filter(|near| *near != of_node) {
+        // Whatever the roster says when the rank looks at it: others may come to this node meanwhile.
+        if let Some(near) = job.logs.near(number) {
             let near: Vec<String> = near.iter().map(usize::to_string).collect();
             env.set(variable::NEAR, near.join(","));
         }

@@ -3,26 +3,26 @@
 use super::Source;
 use super::Watched;
 use super::copies::Copies;
+use super::held::HeldTables;
 use super::job::Job;
-use crate::eventlog::{CopyNews, Download, Elsewhere};
+use crate::eventlog::{CheckpointCopier, CopiedCheckpoint, Download, Elsewhere};
 use crate::run::failures::Logged;
 use crate::run::logger::Beyond;
 use crate::run::nodes::{index, logging};
 use crate::run::rank_files::{SPILL, spill_folder_of};
 use crate::run::ranks::RankEnv;
-use crate::run::recovery::Recovery;
+use crate::run::recovery::{Recovery, last_checkpoint};
 use crate::run::{Failure, in_words};
 use rustix::event::PollFlags;
 use rustix::process::Pid;
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
-use taffrail_agent::RankIncarnation;
+use std::collections::{BTreeMap, HashMap};
+use std::os::fd::OwnedFd;
+use std::time::Instant;
 use taffrail_agent::agent::Event;
 use taffrail_agent::roster::job_digest;
 use taffrail_agent::wire::{Frame, LeftBehind, Logging};
-
-/// It is looked for checkpoints as often as this.
-const CHECKPOINTS: Duration = Duration::from_millis(200);
+use taffrail_agent::{NodeId, RankIncarnation};
+use taffrail_logging::store::Owner;
 
 /// The logs of the ranks of a node.
 #[derive(Default)]
@@ -31,16 +31,23 @@ pub struct NodeLogs {
     logging: Option<Logging>,
     /// Those of the ranks that began here, and, of each set that was moved here, its own.
     kept: Vec<Recovery>,
-    /// Ranks of lost nodes that are about to be started here: their next incarnations, and their events.
-    moved: BTreeMap<u32, (u32, Download)>,
+    /// Ranks of lost nodes that are about to be started here.
+    moved: BTreeMap<u32, Moved>,
+    /// In causal logging, what ranks hold of others.
+    pub(super) held: HeldTables,
     /// What concerns other nodes.
     pub(super) copies: Copies,
     /// Ranks that have left, as the launcher knows.
     left: BTreeMap<u32, RankIncarnation>,
-    /// Ranks that have taken checkpoints, as the launcher knows.
-    with_checkpoint: BTreeSet<u32>,
-    /// When it is looked for others.
-    look_at: Option<Instant>,
+}
+
+/// What a rank of a lost node begins with here.
+struct Moved {
+    /// Its next incarnation.
+    incarnation: u32,
+    left: LeftBehind,
+    events: OwnedFd,
+    checkpoint: Option<CopiedCheckpoint>,
 }
 
 impl NodeLogs {
@@ -53,12 +60,23 @@ impl NodeLogs {
         self.logging.is_some()
     }
 
+    /// How many event loggers copy to other nodes, where there are some.
+    pub fn loggers_that_copy(&self) -> usize {
+        self.logging.as_ref().map_or(0, logging::copies_elsewhere) as usize
+    }
+
+    fn are_causal(&self) -> bool {
+        self.logging.as_ref().is_some_and(Logging::is_causal)
+    }
+
     /// Where loggers have something to say.
     pub fn watch<'a>(&'a self, watched: &mut Watched<'a>) {
         let sockets = self.kept.iter().flat_map(|kept| kept.logger.sockets());
         watched.extend(sockets.map(|fd| (Source::Logger, fd, PollFlags::IN)));
         let store = self.copies.store.iter().filter_map(|store| store.socket());
         watched.extend(store.map(|fd| (Source::CopyStore, fd, PollFlags::IN)));
+        let copier = self.copies.copiers().map(CheckpointCopier::bell);
+        watched.extend(copier.map(|fd| (Source::Logger, fd, PollFlags::IN)));
     }
 
     /// The processes of loggers and of the copy store.
@@ -67,29 +85,9 @@ impl NodeLogs {
         self.kept.iter().flat_map(|kept| kept.logger.pids()).chain(store)
     }
 
-    /// When it is to be looked for checkpoints: ranks write them without a word.
+    /// When something is to be done if nothing happens before.
     pub fn due(&self) -> Option<Instant> {
-        self.look_at
-    }
-
-    /// Ranks among these that have taken their first checkpoint since the last look.
-    pub fn new_checkpoints(&mut self, lives: impl Iterator<Item = RankIncarnation>) -> Vec<Event> {
-        let now = Instant::now();
-        if self.copies.store.is_none() || self.look_at.is_some_and(|at| now < at) {
-            return Vec::new();
-        }
-        self.look_at = Some(now + CHECKPOINTS);
-        let mut events = Vec::new();
-        for life in
-            lives.filter(|life| !self.with_checkpoint.contains(&life.rank)).collect::<Vec<_>>()
-        {
-            let last = self.of(index(life)).and_then(|kept| kept.last_checkpoint(index(life)));
-            if let Some(number) = last {
-                self.with_checkpoint.insert(life.rank);
-                events.push(Event::Say(Frame::Checkpoint { life, number }));
-            }
-        }
-        events
+        self.held.due()
     }
 
     /// The ranks that share memory with this one: those that began here do, those that came later share it with nobody.
@@ -147,14 +145,24 @@ impl Job {
         events
     }
 
-    /// The events of all ranks of this node are copied there from now on.
+    /// An event logger copies the events of all ranks of this node there from now on.
     pub fn copy_to(&mut self, order: taffrail_agent::wire::CopyOrder) -> Vec<Event> {
-        let target = self.logs.copies.order(order);
+        let Some((logger, target)) = self.logs.copies.order(order) else { return Vec::new() };
         let mut events = Vec::new();
         for kept in &mut self.logs.kept {
-            events.extend(kept.logger.copy_to(target.clone(), &self.guard).err().map(failed));
+            let ordered = kept.logger.copy_to(logger, target.clone(), &self.guard);
+            events.extend(ordered.err().map(failed));
         }
         events
+    }
+
+    /// A rank is on this node, or on another one: what it was to begin with here is not needed then.
+    pub(super) fn place(&mut self, life: RankIncarnation, node: NodeId) {
+        self.nodes[index(life)] = node;
+        if node != self.about.node {
+            let is_former = |moved: &Moved| moved.incarnation <= life.incarnation.0;
+            self.logs.moved.retain(|rank, moved| *rank != life.rank || !is_former(moved));
+        }
     }
 
     /// The processes of loggers end with the job, and not by its guard.
@@ -163,20 +171,24 @@ impl Job {
     }
 
     /// What a rank that has ended leaves for its next incarnation: here, or, by an order to copy, on another node.
-    pub fn recover(&mut self, life: RankIncarnation, copy: u64) -> Event {
+    pub fn recover(&mut self, life: RankIncarnation, copy: u64) -> Vec<Event> {
         let left = match copy {
             0 => self.try_to_recover(index(life)),
             _ => self.try_to_take_over(life, copy),
         };
-        match left {
+        let recovered = match left {
             Ok(left) => Event::Recovered { life, left },
+            // It may be elsewhere, too.
+            Err(failure) if copy > 0 => Event::Brought { life, epoch: copy, why: failure.why },
             Err(failure) => failed(failure),
-        }
+        };
+        // The copy store may have said something else before it has answered, or have ended.
+        [recovered].into_iter().chain(self.check_store()).collect()
     }
 
     fn try_to_recover(&mut self, rank: usize) -> Result<LeftBehind, Failure> {
-        if let Some((_, download)) = self.logs.moved.get(&(rank as u32)) {
-            return Ok(LeftBehind { events: download.count, checkpoint: None });
+        if let Some(moved) = self.logs.moved.get(&(rank as u32)) {
+            return Ok(moved.left);
         }
         let unknown = || Failure::new(format!("rank {rank} was not started on this node"));
         let kept = self.logs.of_mut(rank).ok_or_else(unknown)?;
@@ -188,11 +200,18 @@ impl Job {
         life: RankIncarnation,
         copy: u64,
     ) -> Result<LeftBehind, Failure> {
-        let download = self.logs.copies.fetch(life.rank, copy)?;
-        let events = download.count;
-        self.logs.moved.insert(life.rank, (life.incarnation.0 + 1, download));
-        // It begins from the beginning: checkpoints were on the node that is lost.
-        Ok(LeftBehind { events, checkpoint: None })
+        let owner = Owner { rank: life.rank, job: job_digest(&self.about.name) };
+        let (mut download, checkpoint) = self.logs.copies.fetch(life.rank, copy)?;
+        if self.logs.are_causal() {
+            download = self.logs.held.complete(owner, self.about.ranks, download)?;
+        }
+        let Download { file: events, count } = download;
+        let last = checkpoint.as_ref().map(|copied| copied.summary(owner)).transpose();
+        let last = last.map_err(|e| Failure::new(e.to_string()))?.flatten();
+        let left = LeftBehind { events: count, checkpoint: last.map(last_checkpoint) };
+        let incarnation = life.incarnation.0 + 1;
+        self.logs.moved.insert(life.rank, Moved { incarnation, left, events, checkpoint });
+        Ok(left)
     }
 
     /// What a rank is given so that it logs, and its events to replay.
@@ -209,9 +228,20 @@ impl Job {
             let kept = self.keep(logged, life.rank, app)?;
             self.logs.kept.push(kept);
         }
+        let Some(kept) = self.logs.of(rank) else { return Ok(RankEnv::default()) };
+        for copier in self.logs.copies.copiers() {
+            kept.checkpoint_source(rank)?.into_iter().for_each(|source| copier.add(source));
+        }
         let Some(kept) = self.logs.of_mut(rank) else { return Ok(RankEnv::default()) };
         let replay = kept.take_replay(rank);
-        kept.env(rank, life.incarnation.0, replay, generations.iter().copied())
+        let mut env = kept.env(rank, life.incarnation.0, replay, generations.iter().copied())?;
+        let has_moved = kept.began_elsewhere;
+        if self.logs.are_causal() && self.about.nodes > 1 {
+            let owner = Owner { rank: life.rank, job: job_digest(&self.about.name) };
+            let table = env.inherit(&self.logs.held.of(owner, has_moved)?)?;
+            env.tell("TAFFRAIL_HELD", &[table]);
+        }
+        Ok(env)
     }
 
     /// Makes what outlives the processes of the ranks that began on this node, or of a set that was moved here.
@@ -221,22 +251,28 @@ impl Job {
         let has_moved = self.logs.moved.contains_key(&rank);
         let set = logged.sets.of(rank as usize);
         let ranks: Vec<u32> = match has_moved {
+            // What they replay depends on events of each other: one event logger cuts all of them.
+            true if logged.causal => {
+                here.filter(|rank| self.logs.moved.contains_key(rank)).collect()
+            }
             true => here.filter(|rank| logged.sets.of(*rank as usize) == set).collect(),
             false => here.collect(),
         };
-        let mut moved = Vec::new();
+        let (mut moved, mut checkpoints) = (Vec::new(), HashMap::new());
         for rank in ranks.iter().filter(|_| has_moved) {
             let apart = || Failure::new(format!("rank {rank} was not moved with its set"));
-            let (incarnation, download) = self.logs.moved.remove(rank).ok_or_else(apart)?;
-            moved.push((*rank, incarnation, download.file));
+            let Moved { incarnation, events, checkpoint, .. } =
+                self.logs.moved.remove(rank).ok_or_else(apart)?;
+            moved.push((*rank, incarnation, events));
+            checkpoints.extend(checkpoint.map(|checkpoint| (*rank, checkpoint)));
         }
         let variables = self.programs.get(&app).map(|program| &program.variables[..]);
         let mut variables = variables.unwrap_or_default().iter().rev();
         let spill = variables.find(|(name, _)| name == SPILL).map(|(_, folder)| folder.clone());
         let spill = spill_folder_of(spill);
         let job = job_digest(&self.about.name);
-        let target = self.logs.copies.target();
-        let beyond = Beyond { elsewhere: self.elsewhere()?, target, moved };
+        let targets = self.logs.copies.targets();
+        let beyond = Beyond { elsewhere: self.elsewhere()?, targets, moved, checkpoints };
         let mut kept = Recovery::new(logged, &ranks, job, (&spill, None), beyond, &self.guard)?;
         kept.began_elsewhere = has_moved;
         Ok(kept)
@@ -244,43 +280,12 @@ impl Job {
 
     /// Who this node is to others that keep copies, where there are to be some.
     pub(super) fn elsewhere(&self) -> Result<Option<Elsewhere>, Failure> {
-        let copies = self.logs.logging.as_ref().is_some_and(logging::copies_elsewhere);
-        if !copies || self.about.nodes < 2 {
+        if self.logs.loggers_that_copy() == 0 || self.about.nodes < 2 {
             return Ok(None);
         }
-        let secret = self.secret.try_clone().map_err(|e| Failure::new(in_words(&e)))?;
+        let copy = |file: &OwnedFd| file.try_clone().map_err(|e| Failure::new(in_words(&e)));
+        let (secret, refused) = (copy(&self.secret)?, copy(&self.refused.1)?);
         let (node, nodes) = (self.about.node.into(), self.about.nodes);
-        Ok(Some(Elsewhere { secret, node, nodes }))
-    }
-}
-
-/// Orders that all loggers of a node have carried out.
-#[derive(Default)]
-pub(super) struct Done {
-    by: BTreeSet<usize>,
-    epoch: u64,
-    said: bool,
-}
-
-impl Done {
-    /// A logger has carried out an order.
-    pub fn add(&mut self, logger: usize, news: &CopyNews) {
-        if let CopyNews::Copied { epoch } = news
-            && *epoch == self.epoch
-        {
-            self.by.insert(logger);
-        }
-    }
-
-    /// Another order counts.
-    pub fn order(&mut self, epoch: u64) {
-        *self = Done { epoch, ..Done::default() };
-    }
-
-    /// The order, once all of this many loggers have carried it out.
-    pub fn check(&mut self, loggers: usize) -> Option<u64> {
-        let is_done = loggers > 0 && self.by.len() == loggers && !self.said;
-        self.said |= is_done;
-        is_done.then_some(self.epoch)
+        Ok(Some(Elsewhere { secret, refused, node, nodes }))
     }
 }

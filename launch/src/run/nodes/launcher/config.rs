@@ -41,7 +41,7 @@ pub fn config(args: &Args, plan: &Plan, logging: Option<Logging>) -> Result<Conf
     Ok(Config {
         hosts: plan.hosts.clone(),
         reliable: plan.reliable,
-        ranks: args.ranks as usize,
+        ranks: args.ranks() as usize,
         oversubscribe: plan.oversubscribe,
         sets: logging
             .as_ref()
@@ -54,6 +54,7 @@ pub fn config(args: &Args, plan: &Plan, logging: Option<Logging>) -> Result<Conf
         network: plan.network.clone(),
         terms: plan.terms,
         start_timeout: plan.start_timeout,
+        link_timeout: plan.link_timeout,
         output_window: OUTPUT_WINDOW,
         care: RankCare {
             heartbeat_ms: args.failures.heartbeat().map_or(0, in_ms),

@@ -5,7 +5,7 @@ use crate::run::life::{self, Event};
 use crate::run::nodes::{index, relay};
 use crate::run::outlets::To;
 use crate::run::say;
-use taffrail::words::{numbered, spans};
+use taffrail::words::{counted, numbered, spans};
 use taffrail_agent::launcher::Report;
 use taffrail_agent::wire::{End, Level, Stream};
 use taffrail_agent::{NodeId, RankIncarnation};
@@ -20,6 +20,9 @@ impl Job<'_> {
     /// What a report means for ranks.
     pub(super) fn reported(&mut self, report: Report) -> Vec<Event> {
         match report {
+            Report::Network(network) => {
+                tracing::debug!("ranks use {network} between nodes, where each has an address");
+            }
             Report::NodeUp { node, hello } => {
                 let name = &self.names[usize::from(node)];
                 let (program, host, cpus) = (hello.program, hello.host, hello.cpus);
@@ -29,23 +32,14 @@ impl Job<'_> {
                 self.say_cut(node, &why, &ranks, copy);
             }
             Report::NodeCut { node, why, ranks, .. } => return self.lost(node, &why, &ranks, None),
+            Report::NodeRevoked { node, why, ranks, copy } => {
+                self.say_revoked(node, &why, &ranks, copy);
+            }
             Report::NodeEnded { node, why, lost, refused, copy } => {
-                self.say_refused(node, refused);
+                say_refused(&format!("node {}", self.names[usize::from(node)]), refused);
                 self.say_reliable(node, &why);
                 return self.lost(node, &why, &lost, copy);
             }
-            Report::Copying { node, to: Some(to) } => {
-                let [name, to] = [node, to].map(|node| &self.names[usize::from(node)]);
-                tracing::debug!("the events of ranks of node {name} are copied to node {to}");
-            }
-            Report::Copying { node, to: None } => crate::log::note(&format!(
-                "the loss of node {} is not survived any more: no other node is left for a copy of its events",
-                self.names[usize::from(node)]
-            )),
-            Report::Uncopied { node, why } => crate::log::note(&format!(
-                "the events of node {} cannot be copied ({why}); they are copied to another node, if one is left",
-                self.names[usize::from(node)]
-            )),
             Report::Recovered { life, left } => {
                 return vec![Event::recovered(index(life), left)];
             }
@@ -78,8 +72,44 @@ impl Job<'_> {
                 return vec![Event::Trouble { status: low_byte(status as i32), why }];
             }
             Report::Done => self.done = true,
+            of_copies => self.copies_reported(of_copies),
         }
         Vec::new()
+    }
+
+    /// What becomes of copies of events, for people.
+    fn copies_reported(&mut self, report: Report) {
+        match report {
+            Report::Copying { node, to: Some(to), nodes, .. } => {
+                let known = &mut self.copies[usize::from(node)];
+                *known = nodes.max(*known);
+                let [name, to] = [node, to].map(|node| &self.names[usize::from(node)]);
+                tracing::debug!("the events of ranks of node {name} are copied to node {to}");
+            }
+            Report::Copying { node, to: None, nodes, .. } => self.say_fewer_copies(node, nodes),
+            Report::Uncopied { node, why } => crate::log::note(&format!(
+                "the events of node {} cannot be copied ({why}); they are copied to another node, if one is left",
+                self.names[usize::from(node)]
+            )),
+            Report::Moving { life, from, to } => {
+                let [from, to] = [from, to].map(|node| &self.names[usize::from(node)]);
+                tracing::debug!(
+                    "rank {} restarts on node {to}: its log goes there from node {from}",
+                    life.rank
+                );
+            }
+            Report::NotMoved { life, to, why } => crate::log::note(&format!(
+                "the log of rank {} could not be brought to node {} ({why}): it restarts on another one",
+                life.rank,
+                self.names[usize::from(to)]
+            )),
+            Report::NoCopy { life, node, why } => crate::log::note(&format!(
+                "node {} has no copy of the events of rank {} any more ({why}): another copy is used, if there is one",
+                self.names[usize::from(node)],
+                life.rank
+            )),
+            _ => {}
+        }
     }
 
     fn output(&mut self, life: RankIncarnation, node: NodeId, stream: Stream, bytes: &[u8]) {
@@ -116,6 +146,23 @@ impl Job<'_> {
         }
     }
 
+    /// No node is left for one of the copies of another one.
+    fn say_fewer_copies(&mut self, node: NodeId, nodes: u32) {
+        let known = &mut self.copies[usize::from(node)];
+        let is_said = nodes >= std::mem::replace(known, nodes);
+        let name = &self.names[usize::from(node)];
+        match nodes {
+            _ if is_said => {}
+            0 => crate::log::note(&format!(
+                "the loss of node {name} is not survived any more: no other node is left for a copy of its events"
+            )),
+            _ => crate::log::note(&format!(
+                "copies of the events of node {name} are on {} now: no more are left",
+                counted(nodes, "other node")
+            )),
+        }
+    }
+
     /// The host with all copies is lost.
     fn say_reliable(&self, node: NodeId, why: &str) {
         if self.plan.reliable == Some(node) && !self.life.is_ending() && self.finishing.is_none() {
@@ -129,12 +176,28 @@ impl Job<'_> {
     /// A node cannot be reached, and another one has a copy of the events of its ranks.
     fn say_cut(&self, node: NodeId, why: &str, ranks: &[RankIncarnation], copy: NodeId) {
         if !ranks.is_empty() {
-            let ranks = named(ranks.iter().map(|life| index(*life)));
-            let [name, copy] = [node, copy].map(|node| &self.names[usize::from(node)]);
+            let name = &self.names[usize::from(node)];
+            let restart = self.restart_on(ranks, copy);
             crate::log::note(&format!(
-                "node {name} cannot be reached ({why}): when its lease has ended, {ranks} restart on node {copy}"
+                "node {name} cannot be reached ({why}): when its lease has ended, {restart}"
             ));
         }
+    }
+
+    /// A node is ended, since another one cannot reach it.
+    fn say_revoked(&self, node: NodeId, why: &str, ranks: &[RankIncarnation], copy: NodeId) {
+        let name = &self.names[usize::from(node)];
+        let restart = self.restart_on(ranks, copy);
+        crate::log::note(&format!("{why}: node {name} is ended, and {restart}"));
+    }
+
+    fn restart_on(&self, ranks: &[RankIncarnation], node: NodeId) -> String {
+        let restart = if ranks.len() == 1 { "restarts" } else { "restart" };
+        // Of those that need not be together it is said later.
+        let stay = ranks.iter().all(|life| self.launcher.stays_with_others(life.rank));
+        let there = if stay { "on" } else { "from the copy on" };
+        let ranks = named(ranks.iter().map(|life| index(*life)));
+        format!("{ranks} {restart} {there} node {}", self.names[usize::from(node)])
     }
 
     /// A node is lost. Its ranks are started elsewhere, if there is a copy of their events; else the job ends.
@@ -167,14 +230,18 @@ impl Job<'_> {
         };
         trouble.into_iter().chain(lost.into_iter().map(ended)).collect()
     }
+}
 
-    fn say_refused(&self, node: NodeId, refused: [u64; 5]) {
-        let counts = refused.into_iter().zip(REFUSALS).filter(|(count, _)| *count > 0);
-        let counts: Vec<String> = counts.map(|(count, why)| format!("{count} {why}")).collect();
-        if !counts.is_empty() {
-            let name = &self.names[usize::from(node)];
-            crate::log::note(&format!("node {name} refused connections: {}", counts.join(", ")));
-        }
+/// Says how many connections the listeners of a node, or of the launcher, have refused, and why. Truncated ones alone are no
+/// news: a rank that is killed while it connects leaves one.
+pub(super) fn say_refused(who: &str, refused: [u64; 5]) {
+    let counts = refused.into_iter().zip(REFUSALS).filter(|(count, _)| *count > 0);
+    let counts: Vec<String> = counts.map(|(count, why)| format!("{count} {why}")).collect();
+    let line = format!("{who} refused connections: {}", counts.join(", "));
+    match refused {
+        [0, 0, 0, 0, 0] => {}
+        [0, 0, _, 0, 0] => tracing::debug!("{line}"),
+        _ => crate::log::note(&line),
     }
 }
 

@@ -166,6 +166,8 @@ impl Case {
         let hosts = hosts.join(",");
         if !self.nodes.is_empty() {
             options.extend(["--rsh-agent", "env TAFFRAIL_TEST_PART={host}", "--hosts", &hosts]);
+            // No node is lost, also where the whole machine stands still for seconds.
+            options.extend(["--lease", "30s"]);
         }
         options.into_iter().map(str::to_owned).collect()
     }

@@ -45,6 +45,8 @@ pub struct Toll {
     pub ranks: u64,
     /// Of these, by twos at once.
     together: u64,
+    /// Of these, by twos on different nodes.
+    apart: u64,
     /// Of these, successors that had just been started.
     again: u64,
     loggers: u64,
@@ -58,6 +60,7 @@ impl Toll {
     pub fn add(&mut self, other: &Toll) {
         self.ranks += other.ranks;
         self.together += other.together;
+        self.apart += other.apart;
         self.again += other.again;
         self.loggers += other.loggers;
         self.guards += other.guards;
@@ -68,11 +71,11 @@ impl Toll {
 
 impl Display for Toll {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let Toll { ranks, together, again, loggers, guards, stopped, hung } = self;
+        let Toll { ranks, together, apart, again, loggers, guards, stopped, hung } = self;
         write!(
             f,
-            "{ranks} ranks killed ({together} by twos, {again} just started), {loggers} loggers, \
-             {guards} guards, {stopped} ranks stopped, {hung} of them found by their heartbeat"
+            "{ranks} ranks killed ({together} by twos, {apart} of them on different nodes, {again} just \
+             started), {loggers} loggers, {guards} guards, {stopped} ranks stopped, {hung} of them found by their heartbeat"
         )
     }
 }
@@ -85,7 +88,7 @@ pub struct Hunter<'a> {
     pub toll: &'a mut Toll,
     /// Whether the launcher kills who is stopped.
     pub heartbeat: bool,
-    /// The event logger that nobody kills, of several; empty before it is known.
+    /// The event logger of each node that nobody kills, of several; empty before they are known.
     pub spared: Option<Vec<String>>,
     /// Whether the launcher has agents, whose children ranks are.
     pub over_nodes: bool,
@@ -135,9 +138,13 @@ impl Hunter<'_> {
     fn kill_two(&mut self) {
         let mut ranks = self.ranks();
         self.random.shuffle(&mut ranks);
-        if let [one, other, ..] = &ranks[..] {
-            self.toll.together += u64::from(self.kill(one)) + u64::from(self.kill(other));
-        }
+        let [one, next, ..] = &ranks[..] else { return };
+        let node = parent(one);
+        // Of several nodes, two.
+        let elsewhere = ranks.iter().find(|rank| parent(rank) != node);
+        let killed = u64::from(self.kill(one)) + u64::from(self.kill(elsewhere.unwrap_or(next)));
+        self.toll.together += killed;
+        self.toll.apart += if elsewhere.is_some() { killed } else { 0 };
     }
 
     fn kill_again(&mut self) {
@@ -180,16 +187,15 @@ impl Hunter<'_> {
         own.into_iter().chain(of_agents)
     }
 
-    /// Of several, one is spared.
+    /// Of several on a node, one is spared.
     fn kill_loggers(&mut self) -> u64 {
-        // Each node has several: one of each would have to be spared.
-        if self.over_nodes && self.spared.is_some() {
-            return 0;
-        }
         let mut loggers = self.those(is_logger);
         if let Some(spared) = &mut self.spared {
-            if spared.is_empty() {
-                spared.extend(loggers.first().cloned());
+            for logger in &loggers {
+                let node = parent(logger);
+                if !spared.iter().any(|spared| parent(spared) == node) {
+                    spared.push(logger.clone());
+                }
             }
             loggers.retain(|logger| !spared.contains(logger));
         }
@@ -230,4 +236,10 @@ fn kill_all(processes: &[String]) -> u64 {
 
 fn pid_of(process: &str) -> Pid {
     Pid::from_raw(process.parse().expect("a number")).expect("not 0")
+}
+
+/// The process that started this one, if it is there.
+fn parent(pid: &str) -> Option<String> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("PPid:")).map(|pid| pid.trim().to_owned())
 }

@@ -1,0 +1,169 @@
+//! The end of programs whose ranks have not all spoken with each other (*neighbours-only*): over sockets, which are connected when
+//! something is sent, and with a roster.
+
+use super::*;
+use crate::tests::finished::{lazy, until};
+use std::sync::{Arc, Mutex};
+use taffrail_fabric::{Life, Membership};
+use taffrail_tcp::{Config, TcpFabric};
+
+type Rank = Engine<TcpFabric, Logging<Vectors>>;
+
+/// Finalizing ranks, as all rosters show them.
+type Board = Arc<Mutex<Vec<u32>>>;
+
+struct Roster {
+    me: u32,
+    heard: usize,
+    board: Board,
+}
+
+impl Membership for Roster {
+    fn poll(&mut self, verdict: &mut dyn FnMut(PeerId, Life)) {
+        let board = self.board.lock().unwrap();
+        let new = board[self.heard..].iter().filter(|&&rank| rank != self.me);
+        new.for_each(|&rank| verdict(PeerId(rank), Life::Finalizing));
+        self.heard = board.len();
+    }
+
+    fn finalizing(&mut self) {
+        self.board.lock().unwrap().push(self.me);
+    }
+}
+
+/// Three ranks, each a set, at these incarnations.
+fn ranks(incarnations: [u32; 3]) -> ([Rank; 3], Board) {
+    let board = Board::default();
+    let rank = |(me, fabric): (u32, TcpFabric)| {
+        let segment = fabric.segment_len();
+        let config = config([0, 1, 2], incarnations[me as usize], segment);
+        let mut engine = engine_of(fabric, Logging::open(&config, parts(), me, segment).unwrap());
+        engine.set_membership(Box::new(Roster { me, heard: 0, board: board.clone() }));
+        engine
+    };
+    let ranks: Vec<Rank> = (0..).zip(lazy(3, Config::DEFAULT.patience)).map(rank).collect();
+    (ranks.try_into().ok().expect("three"), board)
+}
+
+const HELLO: &[u8] = b"hello";
+
+fn send(from: &mut Rank, to: u32) {
+    let to = Dest { rank: to, context: 3, tag: 0, data: Data::NONE };
+    // SAFETY: the bytes are constant.
+    unsafe { from.start_send(to, HELLO.as_ptr(), HELLO.len(), false) }.unwrap();
+}
+
+/// A receive from a rank, for which there is room.
+fn receive(engine: &mut Rank, source: u32, into: &mut [u8; 5]) -> u32 {
+    let from = Pattern { source: Some(source), context: 3, tag: 0, ignore: 0 };
+    // SAFETY: the test keeps the room for as long as the engine.
+    unsafe { engine.start_recv(from, into.as_mut_ptr(), into.len()) }.unwrap()
+}
+
+fn is_over(engine: &mut Rank, request: u32) -> bool {
+    engine.core.requests.get(request).stage.is_over()
+}
+
+/// Whether all ranks finalize, whose programs have completed.
+fn all_leave(ranks: &mut [Rank; 3]) -> bool {
+    let start = std::time::Instant::now();
+    ranks.iter_mut().for_each(|rank| _ = rank.begin_to_leave());
+    let mut left = [false; 3];
+    while left != [true; 3] && start.elapsed().as_secs() < 2 {
+        for (rank, left) in ranks.iter_mut().zip(&mut left) {
+            rank.progress();
+            rank.check();
+            *left |= Logging::have_all_left(rank);
+        }
+    }
+    left == [true; 3]
+}
+
+#[test]
+fn ranks_that_have_not_spoken_need_no_link_to_end() {
+    let (mut ranks, board) = ranks([0; 3]);
+    let mut rooms = [[0; 5]; 2];
+    for (from, room) in (0..2_u32).zip(&mut rooms) {
+        let [sender, receiver] = [from, from + 1].map(|rank| rank as usize);
+        send(&mut ranks[sender], from + 1);
+        let request = receive(&mut ranks[receiver], from, room);
+        until("a message", || {
+            ranks.iter_mut().for_each(|rank| _ = rank.progress());
+            is_over(&mut ranks[receiver], request)
+        });
+    }
+    assert!(all_leave(&mut ranks));
+    assert_eq!(board.lock().unwrap().len(), 3, "each says it once");
+    assert!(!ranks[0].fabric.was_linked(PeerId(2)) && !ranks[2].fabric.was_linked(PeerId(0)));
+    assert!(ranks[0].fabric.was_linked(PeerId(1)));
+}
+
+/// Rank 2 is finalizing, and the rosters show it. Rank 0 sends it a message, and polls its roster afterwards. Whether all ranks finalize.
+fn all_end_with_a_late_caller() -> bool {
+    let (mut ranks, board) = ranks([0; 3]);
+    ranks[2].begin_to_leave();
+    assert!(!Logging::have_all_left(&mut ranks[2]));
+    assert_eq!(*board.lock().unwrap(), [2]);
+    send(&mut ranks[0], 2);
+    ranks[0].check();
+    all_leave(&mut ranks)
+}
+
+#[test]
+fn who_connects_with_a_program_that_is_over_hears_it_over_the_link() {
+    assert!(all_end_with_a_late_caller());
+}
+
+/// The program of rank 2 completes right after a send to rank 0, while there is no connection between them. Whether rank 0 receives
+/// the message.
+fn the_last_message_is_received() -> bool {
+    let (mut ranks, board) = ranks([0; 3]);
+    let mut room = [0; 5];
+    let request = receive(&mut ranks[0], 2, &mut room);
+    send(&mut ranks[2], 0);
+    ranks[2].begin_to_leave();
+    assert!(!Logging::have_all_left(&mut ranks[2]));
+    assert_eq!(board.lock().unwrap().is_empty(), !mutant!(FinalizingEarly));
+    ranks[0].check();
+    until("the end of the receive", || {
+        for rank in &mut ranks {
+            rank.progress();
+            rank.check();
+        }
+        _ = Logging::have_all_left(&mut ranks[2]);
+        is_over(&mut ranks[0], request)
+    });
+    let is_received = ranks[0].core.requests.finish(request).is_ok();
+    assert_eq!(is_received, room == *HELLO);
+    is_received
+}
+
+#[test]
+fn a_program_is_over_when_all_it_has_sent_has_left() {
+    assert!(the_last_message_is_received());
+}
+
+/// Rank 0 was restarted, and its roster shows rank 2 as finalizing at once. Rank 2 has a message for rank 0. Whether a receive of rank 0
+/// waits for that message.
+fn a_restarted_rank_waits() -> bool {
+    let (mut ranks, board) = ranks([1, 0, 0]);
+    board.lock().unwrap().push(2);
+    let mut room = [0; 5];
+    let request = receive(&mut ranks[0], 2, &mut room);
+    ranks[0].check();
+    !is_over(&mut ranks[0], request)
+}
+
+#[test]
+fn a_restarted_rank_hears_of_ended_programs_over_links() {
+    assert!(a_restarted_rank_waits());
+}
+
+#[cfg(mutants)]
+#[test]
+fn mutants_of_the_end_are_found() {
+    use taffrail_logging::mutants::{Mutant, with};
+    assert!(!with(Mutant::LateCallerNotAnswered, all_end_with_a_late_caller));
+    assert!(!with(Mutant::FinalizingEarly, the_last_message_is_received));
+    assert!(!with(Mutant::FinalizingBelievedByRestarted, a_restarted_rank_waits));
+}
