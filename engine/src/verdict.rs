@@ -43,7 +43,9 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             }
             Life::Finished if mutant!(FinishedUnknown) => {}
             Life::Finished => self.fabric.peer_finished(PeerId(rank)),
-            Life::Finalizing => by_policy!(self.core.policy, peer_finalizing(self, rank)),
+            Life::Finalizing(incarnation) => {
+                by_policy!(self.core.policy, peer_finalizing(self, rank, incarnation));
+            }
             Life::Dead(_) | Life::Restarted(_) => {}
         }
     }

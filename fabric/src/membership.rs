@@ -15,8 +15,9 @@ pub enum Life {
     Restarted(Incarnation),
     /// It has closed its endpoint in good order.
     Finished,
-    /// Its program has completed and its messages have left. It answers its peers until all programs have completed.
-    Finalizing,
+    /// The program of this incarnation has completed and its messages have left. It answers its peers until all programs have
+    /// completed.
+    Finalizing(Incarnation),
 }
 
 /// Reports which peers are dead, were restarted or have finished. A fabric only reports links: a link may break between two living

@@ -120,6 +120,8 @@ mutants! {
     FinalizingBelievedByRestarted = "finalizing-believed-by-restarted",
     /// It is not believed of a peer of the same set, which was restarted together with this rank.
     FinalizingOfSetNotBelieved = "finalizing-of-set-not-believed",
+    /// It is forgotten when a link with that incarnation is reported.
+    FinalizingForgotten = "finalizing-forgotten",
     /// FINALIZE does not go to a peer that has connected since the program was over.
     LateCallerNotAnswered = "late-caller-not-answered",
     /// The first piece of a message of the restart exchange is taken for all of it.

@@ -354,8 +354,12 @@ impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
                 Some(live) => {
                     let waiting = live.engine.core.policy.waiting();
                     let (call, result) = (live.call(), live.result);
+                    let peers = (0..).zip(&live.engine.core.peers);
+                    let live_on = peers.filter(|&(peer, state)| peer != rank && !state.is_finished);
+                    let live_on: Vec<usize> = live_on.map(|(peer, _)| peer).collect();
                     format!(
-                        "\n  rank {rank}.{incarnation} calls {call:?}, result {result:?}: {waiting:?}"
+                        "\n  rank {rank}.{incarnation} calls {call:?}, result {result:?}: {waiting:?}, awaits FINALIZE of \
+                         {live_on:?}"
                     )
                 }
             };

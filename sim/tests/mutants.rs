@@ -84,6 +84,7 @@ const NOT_FOUND: &[Mutant] = &[
     Mutant::SendNotBegunAgain,
     Mutant::FinalizingEarly,
     Mutant::LateCallerNotAnswered,
+    Mutant::FinalizingForgotten,
 ];
 
 /// Says which of them are not found, by a thread for each processor.

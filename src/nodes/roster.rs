@@ -64,7 +64,7 @@ impl Known {
             match now.state {
                 RankState::Dead => verdict(peer, Life::Dead(incarnation)),
                 RankState::Finished => verdict(peer, Life::Finished),
-                RankState::Finalizing => verdict(peer, Life::Finalizing),
+                RankState::Finalizing => verdict(peer, Life::Finalizing(incarnation)),
                 RankState::Absent | RankState::Live => {}
             }
         }
@@ -104,7 +104,7 @@ mod tests {
         writer.publish(3, &[entry(2, 2, Live)]);
         assert_eq!(heard(&mut known, &words), [(2, Life::Restarted(Incarnation(2)))]);
         writer.publish(4, &[entry(2, 3, Finalizing)]);
-        let expected = [(2, Life::Restarted(Incarnation(3))), (2, Life::Finalizing)];
+        let expected = [Life::Restarted, Life::Finalizing].map(|life| (2, life(Incarnation(3))));
         assert_eq!(heard(&mut known, &words), expected);
     }
 

@@ -8,7 +8,7 @@ use crate::frame::{Frame, body, kind};
 use crate::peer::Destination;
 use crate::policy::protocol::Recovery;
 use crate::{Engine, Rank};
-use taffrail_fabric::{Fabric, Fault, Payload, PeerId, SendMemory};
+use taffrail_fabric::{Fabric, Fault, Incarnation, Payload, PeerId, SendMemory};
 use taffrail_logging::{Meeting, MsgId, Received, Restart, RestartPhase, mutant};
 
 impl<P: Logged> Recovery<P> for Logging<P::Host> {
@@ -159,7 +159,11 @@ impl<P: Logged> Recovery<P> for Logging<P::Host> {
     /// A peer with a link sends FINALIZE over it, behind its messages. A peer without one has sent this rank nothing, and never will: a
     /// peer publishes this after its links are up (*neighbours-only*). A restarted rank connects with all ranks of other sets, and
     /// receives FINALIZE from them. The ranks of its set have restarted with it, and have no message for it from before.
-    fn peer_finalizing<F: Fabric + SendMemory>(engine: &mut Engine<F, P>, rank: Rank) {
+    fn peer_finalizing<F: Fabric + SendMemory>(
+        engine: &mut Engine<F, P>,
+        rank: Rank,
+        incarnation: Incarnation,
+    ) {
         let is_linked = engine.fabric.was_linked(PeerId(rank));
         let log = engine.core.log();
         let connects =
@@ -167,6 +171,11 @@ impl<P: Logged> Recovery<P> for Logging<P::Host> {
         if (!is_linked || mutant!(FinalizingBelievedOfLinked))
             && (!connects || mutant!(FinalizingBelievedByRestarted))
         {
+            // A link with it that is reported later is no news of a further incarnation.
+            if !mutant!(FinalizingForgotten) && log.inbound.met(rank, incarnation.0) == Meeting::Old
+            {
+                return;
+            }
             engine.core.finalize_received(rank);
         }
     }

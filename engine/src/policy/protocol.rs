@@ -11,7 +11,7 @@ use crate::peer::Destination;
 use crate::tx::Tx;
 use crate::{Dest, Engine, Error, NotNow, Pattern, Rank};
 use std::io::IoSlice;
-use taffrail_fabric::{Fabric, Fault, Payload, SendMemory, Source};
+use taffrail_fabric::{Fabric, Fault, Incarnation, Payload, SendMemory, Source};
 use taffrail_logging::{MsgId, Restart};
 use taffrail_matching::{Envelope, MessageId};
 
@@ -167,7 +167,12 @@ pub trait Recovery<P: Policy> {
     }
 
     /// [`Membership`](taffrail_fabric::Membership) has reported a peer as finalizing.
-    fn peer_finalizing<F: Fabric + SendMemory>(_: &mut Engine<F, P>, _: Rank) {}
+    fn peer_finalizing<F: Fabric + SendMemory>(
+        _: &mut Engine<F, P>,
+        _: Rank,
+        _: Incarnation,
+    ) {
+    }
 
     /// Whether all other ranks have finalised, for good.
     fn have_all_left<F: Fabric + SendMemory>(_: &mut Engine<F, P>) -> bool {

@@ -207,7 +207,7 @@ impl Net {
     /// A dead process is started again. It knows what became of the others.
     pub(super) fn restart(&mut self, rank: usize) {
         // Its roster has the present state of each: those whose programs are over, too.
-        let is_over = |lives: &Vec<Life>| lives.last() == Some(&Life::Finalizing);
+        let is_over = |lives: &Vec<Life>| matches!(lives.last(), Some(Life::Finalizing(_)));
         let of = |lives: &Vec<Life>| lives.len() - usize::from(is_over(lives));
         let heard: Vec<usize> = self.lives.iter().map(of).collect();
         let process = &mut self.processes[rank];
@@ -251,7 +251,7 @@ impl Net {
         let skipped = &self.lives[of][heard..place];
         let restarted = skipped.iter().rfind(|life| matches!(life, Life::Restarted(_)));
         // A roster says of which incarnation it is.
-        let restarted = restarted.filter(|_| life == Life::Finalizing).copied();
+        let restarted = restarted.filter(|_| matches!(life, Life::Finalizing(_))).copied();
         for life in restarted.into_iter().chain([life]) {
             self.processes[to].verdicts.push((PeerId(of as u32), life));
         }

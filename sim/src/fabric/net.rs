@@ -8,7 +8,7 @@ use super::watch::Watch;
 use super::{Settings, Step};
 use std::cell::RefCell;
 use std::rc::Rc;
-use taffrail_fabric::Life;
+use taffrail_fabric::{Incarnation, Life};
 
 /// A network of processes; their fabrics have these constants. Between two [steps](Self::step) nothing happens in it
 /// but the calls of processes.
@@ -89,7 +89,8 @@ impl<const ORDERED: bool, const STREAMS: bool, const LEASES: bool>
     pub fn note_finalizing(&self, rank: usize) {
         let mut net = self.0.borrow_mut();
         if net.processes[rank].verdicts.takes_finalizing() {
-            net.lives[rank].push(Life::Finalizing);
+            let incarnation = Incarnation(net.processes[rank].incarnation);
+            net.lives[rank].push(Life::Finalizing(incarnation));
         }
     }
 
@@ -97,7 +98,7 @@ impl<const ORDERED: bool, const STREAMS: bool, const LEASES: bool>
     pub fn is_to_hear_of_an_end(&self, rank: usize, other: usize) -> bool {
         let net = self.0.borrow();
         let unheard = &net.lives[other][net.processes[rank].heard[other]..];
-        unheard.contains(&Life::Finalizing) && !net.end(rank, other).was_used
+        unheard.iter().any(|life| matches!(life, Life::Finalizing(_))) && !net.end(rank, other).was_used
     }
 
     /// From now on this observer sees what happens.

@@ -4,16 +4,17 @@
 use super::*;
 use crate::tests::finished::{lazy, until};
 use std::sync::{Arc, Mutex};
-use taffrail_fabric::{Life, Membership};
+use taffrail_fabric::{Incarnation, Life, Membership};
 use taffrail_tcp::{Config, TcpFabric};
 
-type Rank = Engine<TcpFabric, Logging<Vectors>>;
+type Member = Engine<TcpFabric, Logging<Vectors>>;
 
-/// Finalizing ranks, as all rosters show them.
-type Board = Arc<Mutex<Vec<u32>>>;
+/// Finalizing ranks with their incarnations, as all rosters show them.
+type Board = Arc<Mutex<Vec<(u32, u32)>>>;
 
 struct Roster {
     me: u32,
+    incarnation: u32,
     heard: usize,
     board: Board,
 }
@@ -21,51 +22,52 @@ struct Roster {
 impl Membership for Roster {
     fn poll(&mut self, verdict: &mut dyn FnMut(PeerId, Life)) {
         let board = self.board.lock().unwrap();
-        let new = board[self.heard..].iter().filter(|&&rank| rank != self.me);
-        new.for_each(|&rank| verdict(PeerId(rank), Life::Finalizing));
+        let new = board[self.heard..].iter().filter(|&&(rank, _)| rank != self.me);
+        new.for_each(|&(rank, of)| verdict(PeerId(rank), Life::Finalizing(Incarnation(of))));
         self.heard = board.len();
     }
 
     fn finalizing(&mut self) {
-        self.board.lock().unwrap().push(self.me);
+        self.board.lock().unwrap().push((self.me, self.incarnation));
     }
 }
 
 /// Three ranks, each a set, at these incarnations.
-fn ranks(incarnations: [u32; 3]) -> ([Rank; 3], Board) {
+fn ranks(incarnations: [u32; 3]) -> ([Member; 3], Board) {
     let board = Board::default();
     let rank = |(me, fabric): (u32, TcpFabric)| {
         let segment = fabric.segment_len();
-        let config = config([0, 1, 2], incarnations[me as usize], segment);
+        let incarnation = incarnations[me as usize];
+        let config = config([0, 1, 2], incarnation, segment);
         let mut engine = engine_of(fabric, Logging::open(&config, parts(), me, segment).unwrap());
-        engine.set_membership(Box::new(Roster { me, heard: 0, board: board.clone() }));
+        engine.set_membership(Box::new(Roster { me, incarnation, heard: 0, board: board.clone() }));
         engine
     };
-    let ranks: Vec<Rank> = (0..).zip(lazy(3, Config::DEFAULT.patience)).map(rank).collect();
+    let ranks: Vec<Member> = (0..).zip(lazy(3, Config::DEFAULT.patience)).map(rank).collect();
     (ranks.try_into().ok().expect("three"), board)
 }
 
 const HELLO: &[u8] = b"hello";
 
-fn send(from: &mut Rank, to: u32) {
+fn send(from: &mut Member, to: u32) {
     let to = Dest { rank: to, context: 3, tag: 0, data: Data::NONE };
     // SAFETY: the bytes are constant.
     unsafe { from.start_send(to, HELLO.as_ptr(), HELLO.len(), false) }.unwrap();
 }
 
 /// A receive from a rank, for which there is room.
-fn receive(engine: &mut Rank, source: u32, into: &mut [u8; 5]) -> u32 {
+fn receive(engine: &mut Member, source: u32, into: &mut [u8; 5]) -> u32 {
     let from = Pattern { source: Some(source), context: 3, tag: 0, ignore: 0 };
     // SAFETY: the test keeps the room for as long as the engine.
     unsafe { engine.start_recv(from, into.as_mut_ptr(), into.len()) }.unwrap()
 }
 
-fn is_over(engine: &mut Rank, request: u32) -> bool {
+fn is_over(engine: &mut Member, request: u32) -> bool {
     engine.core.requests.get(request).stage.is_over()
 }
 
 /// Whether all ranks finalize, whose programs have completed.
-fn all_leave(ranks: &mut [Rank; 3]) -> bool {
+fn all_leave(ranks: &mut [Member; 3]) -> bool {
     let start = std::time::Instant::now();
     ranks.iter_mut().for_each(|rank| _ = rank.begin_to_leave());
     let mut left = [false; 3];
@@ -103,7 +105,7 @@ fn all_end_with_a_late_caller() -> bool {
     let (mut ranks, board) = ranks([0; 3]);
     ranks[2].begin_to_leave();
     assert!(!Logging::have_all_left(&mut ranks[2]));
-    assert_eq!(*board.lock().unwrap(), [2]);
+    assert_eq!(*board.lock().unwrap(), [(2, 0)]);
     send(&mut ranks[0], 2);
     ranks[0].check();
     all_leave(&mut ranks)
@@ -147,7 +149,7 @@ fn a_program_is_over_when_all_it_has_sent_has_left() {
 /// waits for that message.
 fn a_restarted_rank_waits() -> bool {
     let (mut ranks, board) = ranks([1, 0, 0]);
-    board.lock().unwrap().push(2);
+    board.lock().unwrap().push((2, 0));
     let mut room = [0; 5];
     let request = receive(&mut ranks[0], 2, &mut room);
     ranks[0].check();
@@ -159,6 +161,25 @@ fn a_restarted_rank_hears_of_ended_programs_over_links() {
     assert!(a_restarted_rank_waits());
 }
 
+/// The second incarnation of rank 2 is finalizing, and the roster of rank 0 shows it before a link with it is reported. Whether it is
+/// still finalizing when the link is.
+fn the_end_of_an_incarnation_stays_known() -> bool {
+    let (mut ranks, board) = ranks([0, 0, 1]);
+    board.lock().unwrap().push((2, 1));
+    ranks[0].check();
+    assert!(ranks[0].core.peers[2].is_finished);
+    ranks[0].core.peer_restarted(2, 1);
+    let is_known = ranks[0].core.peers[2].is_finished;
+    ranks[0].core.peer_restarted(2, 2);
+    assert!(!ranks[0].core.peers[2].is_finished, "the next incarnation is not");
+    is_known
+}
+
+#[test]
+fn a_link_that_is_reported_late_is_no_restart() {
+    assert!(the_end_of_an_incarnation_stays_known());
+}
+
 #[cfg(mutants)]
 #[test]
 fn mutants_of_the_end_are_found() {
@@ -166,4 +187,5 @@ fn mutants_of_the_end_are_found() {
     assert!(!with(Mutant::LateCallerNotAnswered, all_end_with_a_late_caller));
     assert!(!with(Mutant::FinalizingEarly, the_last_message_is_received));
     assert!(!with(Mutant::FinalizingBelievedByRestarted, a_restarted_rank_waits));
+    assert!(!with(Mutant::FinalizingForgotten, the_end_of_an_incarnation_stays_known));
 }
