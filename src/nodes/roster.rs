@@ -104,7 +104,8 @@ mod tests {
         writer.publish(3, &[entry(2, 2, Live)]);
         assert_eq!(heard(&mut known, &words), [(2, Life::Restarted(Incarnation(2)))]);
         writer.publish(4, &[entry(2, 3, Finalizing)]);
-        let expected = [Life::Restarted, Life::Finalizing].map(|life| (2, life(Incarnation(3))));
+        let third = Incarnation(3);
+        let expected = [(2, Life::Restarted(third)), (2, Life::Finalizing(third))];
         assert_eq!(heard(&mut known, &words), expected);
     }
 

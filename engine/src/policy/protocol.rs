@@ -167,12 +167,7 @@ pub trait Recovery<P: Policy> {
     }
 
     /// [`Membership`](taffrail_fabric::Membership) has reported a peer as finalizing.
-    fn peer_finalizing<F: Fabric + SendMemory>(
-        _: &mut Engine<F, P>,
-        _: Rank,
-        _: Incarnation,
-    ) {
-    }
+    fn peer_finalizing<F: Fabric + SendMemory>(_: &mut Engine<F, P>, _: Rank, _: Incarnation) {}
 
     /// Whether all other ranks have finalised, for good.
     fn have_all_left<F: Fabric + SendMemory>(_: &mut Engine<F, P>) -> bool {

@@ -98,7 +98,8 @@ impl<const ORDERED: bool, const STREAMS: bool, const LEASES: bool>
     pub fn is_to_hear_of_an_end(&self, rank: usize, other: usize) -> bool {
         let net = self.0.borrow();
         let unheard = &net.lives[other][net.processes[rank].heard[other]..];
-        unheard.iter().any(|life| matches!(life, Life::Finalizing(_))) && !net.end(rank, other).was_used
+        unheard.iter().any(|life| matches!(life, Life::Finalizing(_)))
+            && !net.end(rank, other).was_used
     }
 
     /// From now on this observer sees what happens.
