@@ -114,6 +114,8 @@ mutants! {
     MissingUnreported = "missing-unreported",
     /// A rank says that its program is over before what it has sent has left.
     FinalizingEarly = "finalizing-early",
+    /// It says so before the events of its set are stable.
+    FinalizingUngated = "finalizing-ungated",
     /// What the roster says of a program that is over is believed of a peer whose messages may be on their way.
     FinalizingBelievedOfLinked = "finalizing-believed-of-linked",
     /// The same by a rank that was restarted, and has not connected with that peer yet.

@@ -13,13 +13,25 @@ use taffrail_logging::{Ticket, mutant};
 impl<H: Host> Logging<H> {
     /// The events that a control frame to a peer has to wait for: none within the set, and none in causal logging.
     pub(super) fn control_ticket(&mut self, peers: &mut [Peer], to: Rank) -> Ticket {
-        // The frame lets the program of the peer continue, as a message does.
+        match self.is_causal() || self.is_same_set(to) {
+            true => {
+                self.before_control(peers);
+                Ticket::default()
+            }
+            false => self.published_ticket(peers),
+        }
+    }
+
+    /// The events that something has to wait for which lets the programs of ranks of all sets continue.
+    pub(super) fn published_ticket(&mut self, peers: &mut [Peer]) -> Ticket {
+        self.before_control(peers);
+        self.events.ticket()
+    }
+
+    /// What is not a message lets the program of a peer continue as a message does.
+    fn before_control(&mut self, peers: &mut [Peer]) {
         if !mutant!(PollsBeforeAnswerNotLogged) {
             self.before_send(peers);
-        }
-        match self.is_causal() || self.is_same_set(to) {
-            true => Ticket::default(),
-            false => self.events.ticket(),
         }
     }
 }

@@ -70,7 +70,7 @@ use taffrail_fabric::words::counted;
 use taffrail_logging::causal::HeldStore;
 use taffrail_logging::{
     Answer, Causal, Inbound, LoggedEvent, MsgId, Outbound, Received, Recorder, Replay, Restart,
-    mutant,
+    Ticket, mutant,
 };
 use taffrail_matching::MessageId;
 
@@ -134,8 +134,18 @@ pub struct Logging<H: Host> {
     going_on: Option<Resumption<H::Previous>>,
     /// The state of the program there, until it asks for it.
     restored: Option<Vec<u8>>,
-    /// [`Membership`](taffrail_fabric::Membership) has published that this program has completed.
-    finalizing_published: bool,
+    finalizing: Finalizing,
+}
+
+/// How far this rank is in publishing that its program has completed ([`Life::Finalizing`](taffrail_fabric::Life::Finalizing)).
+#[derive(Default)]
+enum Finalizing {
+    /// Its program runs; or this is not published: in causal logging FINALIZE goes to all ranks, behind determinants.
+    #[default]
+    No,
+    /// All ranks may depend on it, so that it waits for these events (*stable-before-escape*).
+    Waits(Ticket),
+    Published,
 }
 
 /// A committed checkpoint that is not on another node yet.

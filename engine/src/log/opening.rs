@@ -5,7 +5,7 @@ use super::host::{Host, LogParts, LoggingConfig, PAGE_RUNS, ReplayedEvents, Rest
 use super::payload_log::PayloadLog;
 use super::poll_state::{PollState, Recheck};
 use super::resumption::Resumption;
-use super::{Link, Logging, causal};
+use super::{Finalizing, Link, Logging, causal};
 use crate::{Error, Rank};
 use rustc_hash::FxHashMap;
 use taffrail_logging::{Inbound, Outbound, Recorder, Replay};
@@ -70,7 +70,7 @@ impl<H: Host> Logging<H> {
             unannounced: None,
             going_on,
             restored,
-            finalizing_published: false,
+            finalizing: Finalizing::No,
             page_runs: page_runs.clamp(1, PAGE_RUNS),
             pages: vec![Vec::new(); sets.len()],
             reserved: FxHashMap::default(),

@@ -2,7 +2,7 @@
 
 use super::decisions::Logged;
 use super::nondeterminism::CoreParts;
-use super::{Host, Logging};
+use super::{Finalizing, Host, Logging};
 use crate::core::{Core, Deferred, broken};
 use crate::frame::{Frame, body, kind};
 use crate::peer::Destination;
@@ -149,10 +149,14 @@ impl<P: Logged> Recovery<P> for Logging<P::Host> {
         }
     }
 
-    /// Sends FINALIZE to all ranks with a link. The others learn it from [`Membership`](taffrail_fabric::Membership).
+    /// Sends FINALIZE to all ranks with a link; in causal logging to all, since determinants go before it. The others learn it from [`Membership`](taffrail_fabric::Membership).
     fn begin_to_leave<F: Fabric + SendMemory>(engine: &mut Engine<F, P>) -> bool {
         engine.begin_to_finalize();
-        engine.send_finalize_to_linked();
+        let CoreParts { log, peers, .. } = engine.core.parts();
+        if !log.is_causal() {
+            log.finalizing = Finalizing::Waits(log.published_ticket(peers));
+        }
+        engine.send_finalize_to_neighbours();
         true
     }
 
@@ -183,7 +187,7 @@ impl<P: Logged> Recovery<P> for Logging<P::Host> {
     /// Also after a check for peers that have died: those are restarted and will need this rank.
     fn have_all_left<F: Fabric + SendMemory>(engine: &mut Engine<F, P>) -> bool {
         if !mutant!(LateCallerNotAnswered) {
-            engine.send_finalize_to_linked();
+            engine.send_finalize_to_neighbours();
         }
         engine.publish_finalizing();
         if !engine.has_all_finalize() {
@@ -252,11 +256,13 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
         }
     }
 
-    /// Sends FINALIZE to the ranks with a link, which may be new, that have not been sent it (*neighbours-only*).
-    fn send_finalize_to_linked(&mut self) {
-        let me = self.rank();
+    /// Sends FINALIZE to the ranks with a link, which may be new, that have not been sent it (*neighbours-only*). In causal logging
+    /// all ranks are neighbours.
+    fn send_finalize_to_neighbours(&mut self) {
+        let (me, is_causal) = (self.rank(), self.core.log().is_causal());
         for rank in (0..self.size()).filter(|&rank| rank != me) {
-            if self.fabric.was_linked(PeerId(rank)) && self.lacks_finalize(rank) {
+            let is_neighbour = is_causal || self.fabric.was_linked(PeerId(rank));
+            if is_neighbour && self.lacks_finalize(rank) {
                 self.send_finalize(rank);
             }
         }
@@ -268,15 +274,19 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
         !is_away && !self.core.log().links[rank as usize].finalize_sent
     }
 
-    /// Publishes once that this program has completed, when FINALIZE has left to all ranks with a link. Each of them has that link as
-    /// well by then, and waits for FINALIZE over it.
+    /// Publishes once that this program has completed, when FINALIZE has left to all ranks with a link and the events before it are
+    /// stable. Each of those ranks has that link as well by then, and waits for FINALIZE over it.
     fn publish_finalizing(&mut self) {
-        if self.core.log().finalizing_published || !(self.has_flushed() || mutant!(FinalizingEarly))
-        {
+        if !self.has_flushed() && !mutant!(FinalizingEarly) {
             return;
         }
-        self.core.log().finalizing_published = true;
-        self.core.membership.finalizing();
+        let log = self.core.log();
+        if let Finalizing::Waits(ticket) = &log.finalizing
+            && (log.events.is_open(ticket) || mutant!(FinalizingUngated))
+        {
+            log.finalizing = Finalizing::Published;
+            self.core.membership.finalizing();
+        }
     }
 
     /// Whether all that was sent has left.
@@ -285,9 +295,10 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
         !self.tx.has_backlog() && all.all(|rank| self.is_flushed(rank) && !self.withholds(rank))
     }
 
-    /// Whether FINALIZE has come from all other ranks and has left to all of them, which the gate may hold back for longer
-    /// than closing the endpoint waits.
-    fn has_all_finalize(&self) -> bool {
-        self.core.all_finished(self.rank()) && self.has_flushed()
+    /// Whether FINALIZE has come from all other ranks and has left to all of them, and those without a link can learn it: the gate may
+    /// hold that back for longer than closing the endpoint waits.
+    fn has_all_finalize(&mut self) -> bool {
+        let is_published = !matches!(self.core.log().finalizing, Finalizing::Waits(_));
+        self.core.all_finished(self.rank()) && is_published && self.has_flushed()
     }
 }

@@ -85,13 +85,15 @@ impl<const ORDERED: bool, const STREAMS: bool, const LEASES: bool>
         net.processes[rank].heard[other] == net.lives[other].len()
     }
 
-    /// Lets the rosters of others hear that the program of a process is over, if it has just said so.
-    pub fn note_finalizing(&self, rank: usize) {
+    /// Lets the rosters of others hear that the program of a process is over, if it has just said so. Whether it has.
+    pub fn note_finalizing(&self, rank: usize) -> bool {
         let mut net = self.0.borrow_mut();
-        if net.processes[rank].verdicts.takes_finalizing() {
+        let is_new = net.processes[rank].verdicts.takes_finalizing();
+        if is_new {
             let incarnation = Incarnation(net.processes[rank].incarnation);
             net.lives[rank].push(Life::Finalizing(incarnation));
         }
+        is_new
     }
 
     /// Whether a process that has used no link with another one hears next that the program of that is over.

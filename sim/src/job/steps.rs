@@ -318,7 +318,11 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
             self.net.say(|| format!("       {call:x?} -> {error}"));
             failed(rank, &error)
         })?;
-        self.net.note_finalizing(rank as usize);
+        if self.net.note_finalizing(rank as usize) && self.case.logged {
+            let mut outside = self.outside.borrow_mut();
+            let outside = &mut *outside;
+            outside.oracle.publishes_finalizing(rank, &outside.logger);
+        }
         self.net.say(|| format!("       {call:x?} -> {outcome:x?}"));
         let ends_with_peer = process.ends_with_peer();
         if ends_with_peer {

@@ -34,9 +34,26 @@ impl Oracle {
         if let Some(restart) = restart.filter(|restart| restart.phase == RestartPhase::Committed) {
             return self.commits(frame, &restart.received);
         }
-        let Some(needs) = needs else { return };
+        if let Some(needs) = needs {
+            let what = format!("a frame of kind {} of {from} to {to}", frame.head.kind);
+            self.escapes(from, &needs, &what, logger);
+        }
+    }
+
+    /// A rank publishes that its program has completed: all ranks may depend on that.
+    pub(in crate::job) fn publishes_finalizing(&mut self, rank: Rank, logger: &Logger) {
+        if self.causal {
+            let text = format!("rank {rank} publishes FINALIZING, which no determinants precede");
+            return self.violated("determinant-before-effect", text);
+        }
+        let needs = self.ends[rank as usize].unwrap_or_default();
+        self.escapes(rank, &needs, &format!("FINALIZING of {rank}"), logger);
+    }
+
+    /// Something leaves the set of a rank that depends on this.
+    fn escapes(&mut self, from: Rank, needs: &Past, what: &str, logger: &Logger) {
         for member in 0..self.set_of.len() {
-            if self.set_of[member] != self.set_of[frame.from] {
+            if self.set_of[member] != self.set_of[from as usize] {
                 continue;
             }
             let history = &mut self.histories[member];
@@ -44,9 +61,8 @@ impl Oracle {
             let (needs, stable) = (needs.clocks[member], logger.stable(member as Rank));
             if needs > stable {
                 let text = format!(
-                    "a frame of kind {} of {from} to {to} leaves the set: it depends on event {needs} of rank \
-                     {member}, and event {stable} is the last that is stable",
-                    frame.head.kind
+                    "{what} leaves the set: it depends on event {needs} of rank {member}, and event {stable} is the last \
+                     that is stable"
                 );
                 self.violated("stable-before-escape", text);
             }
