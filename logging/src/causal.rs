@@ -369,6 +369,11 @@ impl Causal {
         self.open
     }
 
+    /// Whether events of a rank are held that are not known to be stable.
+    pub fn has_open_of(&self, rank: Rank) -> bool {
+        self.known.get(rank as usize).is_some_and(|known| known.last > known.stable)
+    }
+
     /// What was created and sent.
     pub fn counters(&self) -> Counters {
         self.counters

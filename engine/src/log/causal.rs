@@ -50,6 +50,22 @@ impl<H: Host> Logging<H> {
         }
     }
 
+    /// What is known of events, with those that the event logger has by now.
+    pub(super) fn causal(&mut self) -> Option<&mut Causal> {
+        let causal = self.causal.as_deref_mut()?;
+        for (rank, clock) in self.events.acknowledged() {
+            causal.stable(rank, clock);
+        }
+        Some(causal)
+    }
+
+    /// Whether this rank depends on events of ranks of which it cannot see what is stable.
+    pub(super) fn holds_of_unseen(&mut self) -> bool {
+        let Some(causal) = self.causal.as_deref() else { return false };
+        let mut others = (0..self.links.len() as Rank).filter(|&rank| causal.has_open_of(rank));
+        others.any(|rank| self.events.acknowledged().all(|(seen, _)| seen != rank))
+    }
+
     /// The next determinants that a peer has to be sent now, `most` bytes of them at the most. `false`
     /// when there are none.
     fn determinants_for(&mut self, to: Rank, most: usize, bytes: &mut Vec<u8>) -> bool {
@@ -57,12 +73,11 @@ impl<H: Host> Logging<H> {
         if !causal.has_news_for(to) || to == self.me {
             return false;
         }
-        for (rank, clock) in self.events.acknowledged() {
-            causal.stable(rank, clock);
-        }
+        let (me, clock) = (self.me, self.recorder.clock());
+        let Some(causal) = self.causal() else { return false };
         let has_some = causal.piggyback(to, most, bytes);
         if mutant!(DeterminantsDroppedEarly) && !causal.has_news_for(to) {
-            causal.stable(self.me, self.recorder.clock());
+            causal.stable(me, clock);
         }
         has_some
     }

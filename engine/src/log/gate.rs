@@ -4,8 +4,8 @@
 //! A frame is given its ticket when it is made, and the gate is asked in one place, when the frame is the next
 //! of its peer's queue.
 
-use super::Logging;
 use super::host::Host;
+use super::{Finalizing, Logging};
 use crate::Rank;
 use crate::peer::Peer;
 use taffrail_logging::{Ticket, mutant};
@@ -26,6 +26,15 @@ impl<H: Host> Logging<H> {
     pub(super) fn published_ticket(&mut self, peers: &mut [Peer]) -> Ticket {
         self.before_control(peers);
         self.events.ticket()
+    }
+
+    /// Whether the events are stable that FINALIZING waits for.
+    pub(super) fn is_finalizing_stable(&mut self) -> bool {
+        let Finalizing::Waits(ticket) = &self.finalizing else { return false };
+        if mutant!(FinalizingUngated) {
+            return true;
+        }
+        self.events.is_open(ticket) && self.causal().is_none_or(|causal| causal.open() == 0)
     }
 
     /// What is not a message lets the program of a peer continue as a message does.

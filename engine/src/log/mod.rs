@@ -140,10 +140,11 @@ pub struct Logging<H: Host> {
 /// How far this rank is in publishing that its program has completed ([`Life::Finalizing`](taffrail_fabric::Life::Finalizing)).
 #[derive(Default)]
 enum Finalizing {
-    /// Its program runs; or this is not published: in causal logging FINALIZE goes to all ranks, behind determinants.
+    /// Its program runs.
     #[default]
     No,
-    /// All ranks may depend on it, so that it waits for these events (*stable-before-escape*).
+    /// All ranks may depend on it, and no determinants go before it, so that it waits for these events (*stable-before-escape*); in
+    /// causal logging, for all that this rank knows.
     Waits(Ticket),
     Published,
 }

@@ -2,7 +2,7 @@
 
 use super::decisions::Logged;
 use super::nondeterminism::CoreParts;
-use super::{Finalizing, Host, Logging};
+use super::{Finalizing, Host, Link, Logging};
 use crate::core::{Core, Deferred, broken};
 use crate::frame::{Frame, body, kind};
 use crate::peer::Destination;
@@ -149,13 +149,11 @@ impl<P: Logged> Recovery<P> for Logging<P::Host> {
         }
     }
 
-    /// Sends FINALIZE to all ranks with a link; in causal logging to all, since determinants go before it. The others learn it from [`Membership`](taffrail_fabric::Membership).
+    /// Sends FINALIZE to all ranks with a link. The others learn it from [`Membership`](taffrail_fabric::Membership).
     fn begin_to_leave<F: Fabric + SendMemory>(engine: &mut Engine<F, P>) -> bool {
         engine.begin_to_finalize();
         let CoreParts { log, peers, .. } = engine.core.parts();
-        if !log.is_causal() {
-            log.finalizing = Finalizing::Waits(log.published_ticket(peers));
-        }
+        log.finalizing = Finalizing::Waits(log.published_ticket(peers));
         engine.send_finalize_to_neighbours();
         true
     }
@@ -256,12 +254,12 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
         }
     }
 
-    /// Sends FINALIZE to the ranks with a link, which may be new, that have not been sent it (*neighbours-only*). In causal logging
-    /// all ranks are neighbours.
+    /// Sends FINALIZE to the ranks with a link, which may be new, that have not been sent it (*neighbours-only*). Where this rank depends
+    /// on events that it cannot see become stable, all ranks are sent it, behind their determinants.
     fn send_finalize_to_neighbours(&mut self) {
-        let (me, is_causal) = (self.rank(), self.core.log().is_causal());
+        let (me, sends_all) = (self.rank(), self.core.log().holds_of_unseen());
         for rank in (0..self.size()).filter(|&rank| rank != me) {
-            let is_neighbour = is_causal || self.fabric.was_linked(PeerId(rank));
+            let is_neighbour = sends_all || self.fabric.was_linked(PeerId(rank));
             if is_neighbour && self.lacks_finalize(rank) {
                 self.send_finalize(rank);
             }
@@ -281,9 +279,7 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
             return;
         }
         let log = self.core.log();
-        if let Finalizing::Waits(ticket) = &log.finalizing
-            && (log.events.is_open(ticket) || mutant!(FinalizingUngated))
-        {
+        if log.is_finalizing_stable() {
             log.finalizing = Finalizing::Published;
             self.core.membership.finalizing();
         }
@@ -298,7 +294,10 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
     /// Whether FINALIZE has come from all other ranks and has left to all of them, and those without a link can learn it: the gate may
     /// hold that back for longer than closing the endpoint waits.
     fn has_all_finalize(&mut self) -> bool {
-        let is_published = !matches!(self.core.log().finalizing, Finalizing::Waits(_));
-        self.core.all_finished(self.rank()) && is_published && self.has_flushed()
+        let log = self.core.log();
+        let is_sent = |(rank, link): (Rank, &Link)| rank == log.me || link.finalize_sent;
+        let is_known =
+            matches!(log.finalizing, Finalizing::Published) || (0..).zip(&log.links).all(is_sent);
+        is_known && self.core.all_finished(self.rank()) && self.has_flushed()
     }
 }

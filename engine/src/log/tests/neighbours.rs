@@ -2,6 +2,7 @@
 //! something is sent, and with a roster.
 
 use super::*;
+use crate::log::host::EventSink;
 use crate::tests::finished::{lazy, until};
 use std::sync::{Arc, Mutex};
 use taffrail_fabric::{Incarnation, Life, Membership};
@@ -34,11 +35,15 @@ impl Membership for Roster {
 
 /// Three ranks, each a set, at these incarnations.
 fn ranks(incarnations: [u32; 3]) -> ([Member; 3], Board) {
+    open(incarnations, false)
+}
+
+fn open(incarnations: [u32; 3], causal: bool) -> ([Member; 3], Board) {
     let board = Board::default();
     let rank = |(me, fabric): (u32, TcpFabric)| {
         let segment = fabric.segment_len();
         let incarnation = incarnations[me as usize];
-        let config = config([0, 1, 2], incarnation, segment);
+        let config = LoggingConfig { causal, ..config([0, 1, 2], incarnation, segment) };
         let mut engine = engine_of(fabric, Logging::open(&config, parts(), me, segment).unwrap());
         engine.set_membership(Box::new(Roster { me, incarnation, heard: 0, board: board.clone() }));
         engine
@@ -57,7 +62,11 @@ fn send(from: &mut Member, to: u32) {
 
 /// A receive from a rank, for which there is room.
 fn receive(engine: &mut Member, source: u32, into: &mut [u8; 5]) -> u32 {
-    let from = Pattern { source: Some(source), context: 3, tag: 0, ignore: 0 };
+    receive_of(engine, Some(source), into)
+}
+
+fn receive_of(engine: &mut Member, source: Option<u32>, into: &mut [u8; 5]) -> u32 {
+    let from = Pattern { source, context: 3, tag: 0, ignore: 0 };
     // SAFETY: the test keeps the room for as long as the engine.
     unsafe { engine.start_recv(from, into.as_mut_ptr(), into.len()) }.unwrap()
 }
@@ -98,6 +107,30 @@ fn ranks_that_have_not_spoken_need_no_link_to_end() {
     assert_eq!(board.lock().unwrap().len(), 3, "each says it once");
     assert!(!ranks[0].fabric.was_linked(PeerId(2)) && !ranks[2].fabric.was_linked(PeerId(0)));
     assert!(ranks[0].fabric.was_linked(PeerId(1)));
+}
+
+/// Rank 1 depends on an event of rank 2 and cannot see that it is stable. Rank 0 has spoken with nobody.
+#[test]
+fn a_rank_that_depends_on_events_out_of_its_sight_sends_finalize_to_all() {
+    let (mut ranks, board) = open([0; 3], true);
+    let mut rooms = [[0; 5]; 2];
+    for (from, room) in [1_u32, 2].into_iter().zip(&mut rooms) {
+        send(&mut ranks[from as usize], 3 - from);
+        // Which message a receive of any source takes is an event.
+        let receiver = (3 - from) as usize;
+        let source = (from == 2).then_some(from);
+        let request = receive_of(&mut ranks[receiver], source, room);
+        until("a message", || {
+            ranks.iter_mut().for_each(|rank| _ = rank.progress());
+            is_over(&mut ranks[receiver], request)
+        });
+    }
+    let of_last = &mut ranks[2].core.log().events.sink;
+    of_last.taken = of_last.written();
+    assert!(all_leave(&mut ranks));
+    let board = board.lock().unwrap().clone();
+    assert!(board.contains(&(0, 0)) && board.contains(&(2, 0)) && !board.contains(&(1, 0)));
+    assert!(ranks[1].fabric.was_linked(PeerId(0)));
 }
 
 /// Rank 2 is finalizing, and the rosters show it. Rank 0 sends it a message, and polls its roster afterwards. Whether all ranks finalize.

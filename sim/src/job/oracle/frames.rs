@@ -42,18 +42,14 @@ impl Oracle {
 
     /// A rank publishes that its program has completed: all ranks may depend on that.
     pub(in crate::job) fn publishes_finalizing(&mut self, rank: Rank, logger: &Logger) {
-        if self.causal {
-            let text = format!("rank {rank} publishes FINALIZING, which no determinants precede");
-            return self.violated("determinant-before-effect", text);
-        }
         let needs = self.ends[rank as usize].unwrap_or_default();
         self.escapes(rank, &needs, &format!("FINALIZING of {rank}"), logger);
     }
 
-    /// Something leaves the set of a rank that depends on this.
+    /// Something leaves the set of a rank that depends on this. In causal logging: it leaves without determinants.
     fn escapes(&mut self, from: Rank, needs: &Past, what: &str, logger: &Logger) {
         for member in 0..self.set_of.len() {
-            if self.set_of[member] != self.set_of[from as usize] {
+            if !self.causal && self.set_of[member] != self.set_of[from as usize] {
                 continue;
             }
             let history = &mut self.histories[member];
