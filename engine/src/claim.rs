@@ -103,7 +103,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             // Its sender has failed before all of it was here.
             None => {
                 let source = claimed.status.source;
-                let fault = self.core.peers[source as usize].fault.clone();
+                let fault = self.core.peers[source as usize].fault().cloned();
                 let error = fault.map(|fault| Error::PeerFailed { rank: source, fault });
                 self.core.fail(request, error.unwrap_or(Error::Cancelled));
             }

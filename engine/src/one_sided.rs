@@ -228,12 +228,16 @@ impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
     pub(crate) fn end_answers(&mut self, name: MemoryName) {
         for peer in 0..self.core.peers.len() as Rank {
             let Core { peers, requests, .. } = &mut *self.core;
-            let streams = std::mem::take(&mut peers[peer as usize].streams).into_iter();
+            let peer_state = &mut peers[peer as usize];
+            if peer_state.stream().is_none() {
+                continue;
+            }
+            let streams = std::mem::take(peer_state.streams()).into_iter();
             let (ended, others): (VecDeque<_>, VecDeque<_>) = streams.partition(|stream| {
                 let extra = requests.get(stream.request).extra.as_ref();
                 extra.is_some_and(|extra| extra.reads == Some(name))
             });
-            peers[peer as usize].streams = others;
+            *peer_state.streams() = others;
             for stream in ended {
                 self.core.requests.get(stream.request).stage = Stage::Done;
                 let _ = self.core.requests.finish(stream.request);
@@ -265,7 +269,7 @@ impl<F: Fabric + SendMemory, P: Policy> Serving<'_, F, P> {
             Ok(at) => at,
             Err(why) => return self.tx.post_frame(from, Frame::NakKey { name: to, why }, &[]),
         };
-        if self.tx.core.peers[from as usize].streams.len() >= MAX_ANSWERS {
+        if self.tx.core.peers[from as usize].streams().len() >= MAX_ANSWERS {
             return self.tx.core.protocol_error(from, answers_not_taken());
         }
         let reads = Some(MemoryName::of(place));

@@ -35,7 +35,7 @@ mod hold {
 #[derive(Default)]
 pub struct Peer {
     /// What became of it.
-    pub fault: Option<Fault>,
+    pub fault: Option<Box<Fault>>,
     /// It sends no messages any more: it is gone, or its program is over.
     pub is_finished: bool,
     /// What holds messages to it back: bits of [`hold`]. 0: a short message leaves at once.
@@ -51,22 +51,27 @@ pub struct Peer {
     copies_sends: bool,
     /// How long its answers take.
     pub reply_delay: ReplyDelay,
-    /// Frames that wait for room or for the gate, in order, and messages that it has stopped.
-    backlog: Backlog,
-    /// Announced messages whose fragments the peer wants.
-    pub streams: VecDeque<Stream>,
+    /// `None` as long as nothing of that was needed.
+    traffic: Option<Box<Traffic>>,
     /// The message of several fragments that is arriving.
     pub(crate) partial: Option<PartialMessage>,
     /// What its messages take which nobody has received.
     pub(crate) unreceived: Unreceived,
     /// Receive buffers of the fabric that its unexpected messages keep.
     pub(crate) kept_leases: u8,
-    /// What long messages from it have cost lately.
-    pub(crate) rndv_paths: RndvPaths,
-    /// The same, of those in memory that this process has mapped.
-    pub(crate) mapped_rndv_paths: RndvPaths,
+}
+
+/// What only a peer has that messages wait for, or that sends long ones: a rank has few of those, and knows many peers.
+#[derive(Default)]
+struct Traffic {
+    /// Frames that wait for room or for the gate, in order, and messages that it has stopped.
+    backlog: Backlog,
+    /// Announced messages whose fragments the peer wants.
+    streams: VecDeque<Stream>,
+    /// What long messages from it have cost lately, and those in memory that this process has mapped.
+    rndv_paths: [RndvPaths; 2],
     /// The message from it that is being timed.
-    pub(crate) timed: Option<Timed>,
+    timed: Option<Timed>,
 }
 
 impl Peer {
@@ -117,9 +122,50 @@ impl Peer {
         self.inline as usize
     }
 
+    /// What became of it, if it is gone.
+    pub fn fault(&self) -> Option<&Fault> {
+        self.fault.as_deref()
+    }
+
+    fn traffic(&mut self) -> &mut Traffic {
+        self.traffic.get_or_insert_default()
+    }
+
+    fn backlog(&self) -> Option<&Backlog> {
+        self.traffic.as_deref().map(|traffic| &traffic.backlog)
+    }
+
     /// What long messages from it have cost lately.
     pub(crate) fn rndv_paths(&mut self, mapped: bool) -> &mut RndvPaths {
-        if mapped { &mut self.mapped_rndv_paths } else { &mut self.rndv_paths }
+        &mut self.traffic().rndv_paths[usize::from(mapped)]
+    }
+
+    /// Times this message, unless another one is being timed.
+    pub(crate) fn time(&mut self, timed: impl FnOnce() -> Timed) {
+        self.traffic().timed.get_or_insert_with(timed);
+    }
+
+    /// The message that is being timed, if it is that of this operation: it is not timed any more.
+    pub(crate) fn take_timed(&mut self, request: u32) -> Option<Timed> {
+        self.traffic.as_deref_mut()?.timed.take_if(|timed| timed.request == request)
+    }
+
+    /// Times no message any more.
+    pub(crate) fn stop_timing(&mut self) {
+        if let Some(traffic) = &mut self.traffic {
+            traffic.timed = None;
+        }
+    }
+
+    /// Announced messages whose fragments the peer wants.
+    pub(crate) fn streams(&mut self) -> &mut VecDeque<Stream> {
+        &mut self.traffic().streams
+    }
+
+    /// The first of these.
+    #[inline]
+    pub(crate) fn stream(&self) -> Option<&Stream> {
+        self.traffic.as_deref()?.streams.front()
     }
 
     /// Whether a message of `len` bytes may leave at once, of those that leave whole up to `most` bytes: `inline`
@@ -203,12 +249,12 @@ impl Peer {
 
     /// Whether messages to it wait until it takes new ones.
     pub fn has_withheld(&self) -> bool {
-        self.backlog.withheld() > 0
+        self.withheld() > 0
     }
 
     /// How many messages to it wait until it takes new ones.
     pub fn withheld(&self) -> usize {
-        self.backlog.withheld()
+        self.backlog().map_or(0, Backlog::withheld)
     }
 
     /// The memory that its messages take which nobody has received, if it is stopped for that reason.
@@ -222,32 +268,40 @@ impl Peer {
         if throttle == Throttle::Stop && !mutant!(StopIgnored) {
             if !self.is_stopped() {
                 self.set(hold::STOPPED, true);
-                self.backlog.stop();
-                self.set(hold::BACKLOG, !self.backlog.is_empty());
+                self.change_backlog(Backlog::stop);
             }
             return false;
         }
         self.set(hold::THROTTLED, throttle == Throttle::Announce);
         self.set(hold::STOPPED, false);
         let has_withheld = self.has_withheld();
-        self.backlog.resume();
-        self.set(hold::BACKLOG, !self.backlog.is_empty());
+        self.change_backlog(Backlog::resume);
         has_withheld
+    }
+
+    /// Changes what waits, if anything may.
+    fn change_backlog(&mut self, change: impl FnOnce(&mut Backlog)) {
+        if let Some(traffic) = &mut self.traffic {
+            change(&mut traffic.backlog);
+            let is_empty = traffic.backlog.is_empty();
+            self.set(hold::BACKLOG, !is_empty);
+        }
     }
 
     /// The frame that leaves next, and what it waits for.
     pub(crate) fn front(&mut self) -> Option<&mut Waiting> {
-        self.backlog.front_mut()
+        self.traffic.as_deref_mut()?.backlog.front_mut()
     }
 
     /// Whether the frame at the front waits for the gate, and not for room.
     pub fn waits_at_gate(&self) -> bool {
-        self.backlog.front().is_some_and(|waiting| !waiting.ticket.is_free())
+        let front = self.backlog().and_then(Backlog::front);
+        front.is_some_and(|waiting| !waiting.ticket.is_free())
     }
 
     /// All frames that wait; the messages among them in order.
     pub(crate) fn frames(&self) -> impl Iterator<Item = &Queued> {
-        self.backlog.frames()
+        self.backlog().into_iter().flat_map(Backlog::frames)
     }
 
     /// Whether pages of the log wait in the queue, for the messages in them.
@@ -257,44 +311,44 @@ impl Peer {
 
     /// How many frames wait.
     pub fn backlog_len(&self) -> usize {
-        self.backlog.len()
+        self.backlog().map_or(0, Backlog::len)
     }
 
     /// Puts a frame into the queue.
     pub(crate) fn push(&mut self, waiting: Waiting) {
-        self.backlog.push(waiting, self.is_stopped());
-        self.set(hold::BACKLOG, !self.backlog.is_empty());
+        let is_stopped = self.is_stopped();
+        self.traffic().backlog.push(waiting, is_stopped);
+        let is_empty = self.traffic().backlog.is_empty();
+        self.set(hold::BACKLOG, !is_empty);
     }
 
     /// As [`push`](Self::push), before all others.
     pub(crate) fn push_front(&mut self, waiting: Waiting) {
-        self.backlog.push_front(waiting);
+        self.traffic().backlog.push_front(waiting);
         self.hold |= hold::BACKLOG;
     }
 
     /// Takes the frame at the front, which has left, out of the queue.
     pub(crate) fn pop_front(&mut self) {
-        self.backlog.pop_front();
-        if self.backlog.is_empty() {
-            self.hold &= !hold::BACKLOG;
-        }
+        self.change_backlog(Backlog::pop_front);
     }
 
     /// The frame at the front lets the next one, of the log as well, pass: a mistake made on purpose.
     pub(crate) fn let_next_pass(&mut self) {
-        self.backlog.let_next_pass();
+        self.change_backlog(Backlog::let_next_pass);
     }
 
     /// Drops all that waits to be sent: the connection has ended.
     pub(crate) fn drop_backlog(&mut self) {
-        self.backlog = Backlog::default();
-        self.streams.clear();
+        if let Some(traffic) = &mut self.traffic {
+            (traffic.backlog, traffic.streams) = Default::default();
+        }
         self.hold &= !hold::BACKLOG;
     }
 
     /// Whether one more answer of this weight may wait: a peer that asks has to take the answers.
     pub(crate) fn takes_answer(&self, weight: usize) -> bool {
-        self.backlog.answers() + weight <= MAX_ANSWERS
+        self.backlog().map_or(0, Backlog::answers) + weight <= MAX_ANSWERS
     }
 }
 

@@ -147,7 +147,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     fn after_peer_failed(&mut self, rank: u32) {
         self.tx.forget(rank);
         // A failure found above the fabric has to be reported to the fabric.
-        let fault = self.core.peers[rank as usize].fault.clone();
+        let fault = self.core.peers[rank as usize].fault().cloned();
         if let Some(fault) = fault {
             self.fabric.disconnect(PeerId(rank), fault);
         }
@@ -170,7 +170,8 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             return;
         };
         let ends_early = || {
-            mutant!(AnySourceEndsEarly) && self.core.peers[rank as usize].fault == Some(Fault::Died)
+            mutant!(AnySourceEndsEarly)
+                && self.core.peers[rank as usize].fault() == Some(&Fault::Died)
         };
         if self.core.all_finished(self.rank()) || ends_early() {
             for request in self.core.requests.any_source_receives() {

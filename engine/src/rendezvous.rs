@@ -30,7 +30,7 @@ impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
             return;
         }
         let want = slot.status.len.min(slot.len);
-        if let Some(fault) = self.core.peers[from as usize].fault.clone() {
+        if let Some(fault) = self.core.peers[from as usize].fault().cloned() {
             return self.core.fail(request, Error::PeerFailed { rank: from, fault });
         }
         if want == 0 {
@@ -46,10 +46,8 @@ impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
         let mapped = reach == Some(Reach::Mapped);
         let way = self.choose(from, reach, want);
         let peer = &mut self.core.peers[from as usize];
-        if peer.timed.is_none() {
-            let since = self.core.clock.now();
-            peer.timed = Some(Timed { request, len: want, way, mapped, since });
-        }
+        let clock = &self.core.clock;
+        peer.time(|| Timed { request, len: want, way, mapped, since: clock.now() });
         if let (RndvPath::Get, Some(key)) = (way, key) {
             let token = Token(self.core.requests.get(request).name(request));
             let slot = self.core.requests.get(request);
@@ -162,7 +160,7 @@ impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
     /// An access to the memory of a peer has failed. That the peer is gone says more than what the fabric has found there.
     #[cold]
     pub(crate) fn fail_with_peer(&mut self, request: u32, rank: Rank, found: Fault) {
-        let fault = self.core.peers[rank as usize].fault.clone().unwrap_or(found);
+        let fault = self.core.peers[rank as usize].fault().cloned().unwrap_or(found);
         self.core.fail(request, Error::PeerFailed { rank, fault });
     }
 

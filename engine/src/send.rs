@@ -28,7 +28,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     #[cold]
     fn no_dest(&self, rank: Rank) -> Error {
-        match self.core.peers.get(rank as usize).and_then(|p| p.fault.clone()) {
+        match self.core.peers.get(rank as usize).and_then(|p| p.fault().cloned()) {
             Some(fault) => Error::PeerFailed { rank, fault },
             None => Error::NoSuchRank { rank, size: self.size() },
         }

@@ -32,6 +32,7 @@ pub mod views;
 pub mod waiting;
 
 mod exchange;
+mod heap;
 mod mesh;
 mod pattern;
 mod process;
@@ -42,6 +43,7 @@ mod seen;
 mod stream;
 
 pub use exchange::{Member, mesh_of_joined};
+pub use heap::CountingHeap;
 pub use process::run_child;
 
 use crate::{Fabric, Fault, Wait};

@@ -93,7 +93,7 @@ impl<P: Policy> Core<P> {
             return;
         }
         let peer = &mut self.peers[slot.status.source as usize];
-        if let Some(timed) = peer.timed.take_if(|t| t.request == request) {
+        if let Some(timed) = peer.take_timed(request) {
             let ns = (self.clock.now() - timed.since).as_nanos() as f64;
             peer.rndv_paths(timed.mapped).note(timed.len, timed.way, ns);
         }
@@ -126,7 +126,7 @@ impl<P: Policy> Core<P> {
         }
         self.requests.fail(request, error);
         for peer in &mut self.peers {
-            peer.timed.take_if(|t| t.request == request);
+            peer.take_timed(request);
         }
         let slot = self.requests.get(request);
         if slot.extra.as_ref().is_some_and(|e| e.part_of.is_some()) {

@@ -33,7 +33,7 @@ impl<P: Policy> Core<P> {
             self.fail(request, error.clone());
         }
         let peer = &mut self.peers[rank as usize];
-        peer.fault = Some(fault);
+        peer.fault = Some(Box::new(fault));
         peer.is_finished = true;
         self.last_finished = Some(rank);
         peer.drop_backlog();
@@ -114,7 +114,7 @@ impl<P: Policy> Core<P> {
 
     /// The error of what waits for a rank that is gone, or whose program is over.
     pub(crate) fn finished_error(&self, rank: Rank) -> Error {
-        let fault = self.peers[rank as usize].fault.clone();
+        let fault = self.peers[rank as usize].fault().cloned();
         Error::PeerFailed { rank, fault: fault.unwrap_or(Fault::Closed) }
     }
 

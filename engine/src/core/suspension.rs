@@ -26,7 +26,7 @@ impl<P: Policy> Core<P> {
         // What either has said of the messages that it takes was said to the other's incarnation of before.
         peer.obey(Throttle::Off);
         self.flow.link_ended(rank, &mut peer.unreceived);
-        peer.timed = None;
+        peer.stop_timing();
         let mut lacking: Vec<(MsgId, Destination)> = Vec::new();
         if let Some(partial) = peer.partial.take()
             && !matches!(partial.destination, Destination::Nowhere)

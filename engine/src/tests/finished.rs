@@ -63,7 +63,7 @@ fn end_of_finished(is_known_before: bool, patience: Duration) -> Option<Fault> {
         engine.progress();
         engine.core.peers[1].fault.is_some()
     });
-    engine.core.peers[1].fault.clone()
+    engine.core.peers[1].fault().cloned()
 }
 
 #[test]

@@ -16,7 +16,7 @@ impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
             Ok(mapped) => mapped,
             Err(denied) => {
                 self.give_back(from, offer.loan);
-                let fault = self.core.peers[from as usize].fault.clone();
+                let fault = self.core.peers[from as usize].fault().cloned();
                 let fault = fault.unwrap_or(Fault::NoSuchMemory(denied.why));
                 return self.core.fail(request, Error::PeerFailed { rank: from, fault });
             }

@@ -39,7 +39,7 @@ impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
         // If it waits for events that is not its peer's fault, and not to be timed.
         let waits_for_peer = ticket.is_free() && !peer.waits_for_events();
         if !waits_for_peer {
-            peer.timed = None;
+            peer.stop_timing();
         }
         let weight = if waits_for_peer { kind::weight(frame.kind(), body.len()) } else { 0 };
         let queued = Queued::Small { frame, body: body.to_vec(), request: None };
@@ -147,7 +147,7 @@ impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
 
     /// Begins to send the fragments of a message.
     pub(crate) fn start_stream(&mut self, to: Rank, stream: Stream) {
-        self.core.peers[to as usize].streams.push_back(stream);
+        self.core.peers[to as usize].streams().push_back(stream);
         self.state.mark_backlog(to);
         self.flush_peer(to);
     }
@@ -159,7 +159,7 @@ impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
         while let Some(&to) = self.state.backlog.get(k) {
             left += self.flush_peer(to);
             let peer = &self.core.peers[to as usize];
-            if !peer.has_backlog() && peer.streams.is_empty() {
+            if !peer.has_backlog() && peer.stream().is_none() {
                 self.state.backlog.swap_remove(k);
             } else {
                 k += 1;
@@ -184,7 +184,7 @@ impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
                 return left;
             }
         }
-        while !self.core.peers[to as usize].streams.is_empty() {
+        while self.core.peers[to as usize].stream().is_some() {
             if !self.send_rndv_data(to) {
                 return left;
             }
@@ -301,7 +301,7 @@ impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
     fn send_rndv_data(&mut self, to: Rank) -> bool {
         let core = &mut *self.core;
         let fragment = core.peers[to as usize].rndv_fragment();
-        let front = core.peers[to as usize].streams.front();
+        let front = core.peers[to as usize].stream();
         let Some(&Stream { request, want, to: waiting, non_temporal }) = front else {
             return false;
         };
@@ -339,7 +339,7 @@ impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
         let slot = self.core.requests.get(request);
         slot.moved += now;
         if slot.moved == want {
-            self.core.peers[to as usize].streams.pop_front();
+            self.core.peers[to as usize].streams().pop_front();
             self.core.requests.all_sent(request);
         }
         true

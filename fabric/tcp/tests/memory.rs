@@ -4,35 +4,13 @@
 mod lazy;
 
 use lazy::{Count, contact, fabrics, identity, listener, send};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::hint::black_box;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use taffrail_fabric::conformance::CountingHeap;
 use taffrail_fabric::{Fabric, Head, PeerId};
 use taffrail_tcp::{Config, TcpFabric};
 
-/// Counts the bytes that are allocated now.
-struct Counting;
-
-static BYTES: AtomicUsize = AtomicUsize::new(0);
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-// SAFETY: it counts, and the system's allocator does the rest.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        BYTES.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
+static HEAP: CountingHeap = CountingHeap;
 
 fn open(ranks: usize) -> TcpFabric {
     let listener = listener();
@@ -43,13 +21,7 @@ fn open(ranks: usize) -> TcpFabric {
 /// One test, since the count is the whole process's.
 #[test]
 fn a_peer_costs_little_until_it_is_spoken_to_and_not_much_when_it_is_idle() {
-    let measure = |ranks| {
-        let before = BYTES.load(Ordering::Relaxed);
-        let fabric = black_box(open(ranks));
-        let after = BYTES.load(Ordering::Relaxed);
-        drop(fabric);
-        after - before
-    };
+    let measure = |ranks| CountingHeap::taken_by(|| open(ranks));
     measure(1);
     let each = (measure(10_001) - measure(1)) / 10_000;
     println!("a peer that was never spoken to: {each} bytes");
@@ -58,7 +30,7 @@ fn a_peer_costs_little_until_it_is_spoken_to_and_not_much_when_it_is_idle() {
     const PEERS: usize = 64;
     let mut all = fabrics(PEERS as u32 + 1, Config::DEFAULT);
     let mut counts: Vec<_> = all.iter().map(|_| Count::default()).collect();
-    let before = BYTES.load(Ordering::Relaxed);
+    let before = CountingHeap::bytes();
     // Enough of all lengths to leave behind what stays: unacknowledged bytes, buffers. The last ones are short, then long.
     let short_last = [8, 100, 1000, 3000, 65_536, 262_144, 5000, 200, 4000].repeat(3);
     for lengths in [&short_last[..], &[262_144], &[40_000, 262_144, 262_144]] {
@@ -67,7 +39,7 @@ fn a_peer_costs_little_until_it_is_spoken_to_and_not_much_when_it_is_idle() {
         }
         // What is left is acknowledged when nothing has come for some polls.
         (0..200).for_each(|_| turn(&mut all, &mut counts));
-        let after = BYTES.load(Ordering::Relaxed);
+        let after = CountingHeap::bytes();
         // Each link has two ends, and both are here.
         let each = after.saturating_sub(before) / PEERS / 2;
         let last = lengths.last().expect("some");
@@ -122,7 +94,7 @@ fn quiet_again() {
     let mut pair = fabrics(2, Config::DEFAULT);
     let mut got = [Count::default(), Count::default()];
     let mut exchange = |messages: usize| {
-        let before = BYTES.load(Ordering::Relaxed);
+        let before = CountingHeap::bytes();
         let expected = got[1].0 + messages;
         for _ in 0..messages {
             send(&mut pair[0], &mut got[0], PeerId(1), Head::default(), &[1; 1000]);
@@ -132,7 +104,7 @@ fn quiet_again() {
             turn(&mut pair, &mut got);
         }
         (0..200).for_each(|_| turn(&mut pair, &mut got));
-        BYTES.load(Ordering::Relaxed).saturating_sub(before)
+        CountingHeap::bytes().saturating_sub(before)
     };
     exchange(1);
     let kept = exchange(40);

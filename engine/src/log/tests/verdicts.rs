@@ -51,7 +51,7 @@ fn a_rank_that_has_finished_is_not_waited_for() {
     assert!(engine.core.peers[2].is_away());
     engine.set_membership(Box::new(Verdicts(vec![(PeerId(2), Life::Finished)])));
     engine.check();
-    assert_eq!(engine.core.peers[2].fault, Some(Fault::Closed));
+    assert_eq!(engine.core.peers[2].fault(), Some(&Fault::Closed));
 }
 
 #[cfg(mutants)]
