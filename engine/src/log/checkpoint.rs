@@ -21,6 +21,16 @@ use taffrail_logging::{
 };
 
 impl<H: Host> Logging<H> {
+    /// Notes what our checkpoint has of a rank, if it is one that COMMITTED goes to: of another set, and the checkpoint has something
+    /// of it (*neighbours-only*). Whether it is.
+    fn note_own_checkpoint(&mut self, rank: Rank, received: &Received) -> bool {
+        let is_needed = !self.is_same_set(rank) && !received.channels.is_empty();
+        if is_needed {
+            self.links[rank as usize].exchanged().own_checkpoint = Some(received.clone());
+        }
+        is_needed
+    }
+
     /// What the process before has logged for a peer, by the table of it in its checkpoint.
     pub(super) fn entries(
         &self,
@@ -209,20 +219,17 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
         let Some(covered) = self.core.log().take_announceable() else {
             return self.core.deferred.push(Deferred::Announce);
         };
-        for (link, received) in self.core.log().links.iter_mut().zip(covered) {
-            link.own_checkpoint = (!link.same_set).then_some(received);
+        for (rank, received) in (0..).zip(covered) {
+            self.core.log().note_own_checkpoint(rank, &received);
         }
     }
 
     /// Sends COMMITTED to the ranks of other sets of which a checkpoint has something: what it has of each (*neighbours-only*).
     fn send_committed_to_all(&mut self, covered: Vec<Received>) {
         for (rank, received) in (0..).zip(covered) {
-            let log = self.core.log();
-            if log.is_same_set(rank) || received.channels.is_empty() {
-                continue;
+            if self.core.log().note_own_checkpoint(rank, &received) {
+                self.send_committed(rank, received);
             }
-            log.links[rank as usize].own_checkpoint = Some(received.clone());
-            self.send_committed(rank, received);
         }
     }
 
@@ -313,15 +320,16 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
 
     /// Drops what could not be dropped yet of what the checkpoint of a peer covers.
     pub(super) fn collect_rest(&mut self, rank: Rank) {
-        if let Some(committed) = self.core.log().links[rank as usize].committed.take() {
+        let exchanged = self.core.log().links[rank as usize].exchanged.as_deref_mut();
+        if let Some(committed) = exchanged.and_then(|exchanged| exchanged.committed.take()) {
             self.collect_from(rank, committed);
         }
     }
 
     /// A peer has a checkpoint, and will not ask again for what that covers.
     pub(super) fn collect(&mut self, rank: Rank, committed: Received) {
-        let link = &mut self.core.log().links[rank as usize];
-        (link.committed, link.seen) = (None, 0);
+        let exchanged = self.core.log().links[rank as usize].exchanged();
+        (exchanged.committed, exchanged.seen) = (None, 0);
         self.collect_from(rank, committed);
     }
 
@@ -335,9 +343,9 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
         };
         // What a replay sends again is logged again, and then it is covered as well.
         let is_replaying = self.core.log().replaying;
-        let mut seen = std::mem::take(&mut self.core.log().links[rank as usize].seen);
+        let mut seen = std::mem::take(&mut self.core.log().links[rank as usize].exchanged().seen);
         if waits || is_replaying || self.core.requests.under_way().any(|(_, slot)| is_sent(slot)) {
-            self.core.log().links[rank as usize].committed = Some(committed);
+            self.core.log().links[rank as usize].exchanged().committed = Some(committed);
             return;
         }
         let Engine { fabric, core, .. } = self;
@@ -347,12 +355,12 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
             true => Received { channels: sent.collect(), missing: vec![] },
             false => committed,
         };
-        log.links[rank as usize].dropped = Some(committed.clone());
+        log.links[rank as usize].exchanged().dropped = Some(committed.clone());
         match log.drop_covered(fabric, rank, &committed, &mut seen) {
             Ok(()) => {}
             Err(NotNow::Waits) => {
-                let link = &mut log.links[rank as usize];
-                (link.committed, link.seen) = (Some(committed), seen);
+                let exchanged = log.links[rank as usize].exchanged();
+                (exchanged.committed, exchanged.seen) = (Some(committed), seen);
                 core.deferred.retry(Deferred::Collect { rank });
             }
             Err(NotNow::Failed(error)) => P::Host::warn(&format!(

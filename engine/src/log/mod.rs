@@ -157,13 +157,22 @@ struct Unannounced {
 }
 
 /// The connection with a peer.
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct Link {
     /// We have started again, and have not heard yet what this peer has of us.
     is_first: bool,
     /// It is of our set.
     same_set: bool,
-    /// What has come of a RESTART of it of which more follows.
+    /// FINALIZE was sent over this link.
+    finalize_sent: bool,
+    /// `None` as long as neither has had a checkpoint, and no RESTART has come.
+    exchanged: Option<Box<Exchanged>>,
+}
+
+/// What two ranks have exchanged beside messages.
+#[derive(Default)]
+struct Exchanged {
+    /// What has come of a RESTART of the peer of which more follows.
     arriving: Option<Restart>,
     /// What its last checkpoint covers, if that is still to be dropped.
     committed: Option<Received>,
@@ -171,10 +180,14 @@ struct Link {
     dropped: Option<Received>,
     /// Pages of it that were looked at for that, and stay.
     seen: usize,
-    /// FINALIZE was sent over this link.
-    finalize_sent: bool,
     /// What our last announced checkpoint covers of it: COMMITTED, which it may have missed.
     own_checkpoint: Option<Received>,
+}
+
+impl Link {
+    fn exchanged(&mut self) -> &mut Exchanged {
+        self.exchanged.get_or_insert_default()
+    }
 }
 
 impl<H: Host> Logging<H> {

@@ -47,7 +47,9 @@ impl<P: Logged> Recovery<P> for Logging<P::Host> {
         // Both processes live, and messages on the lost link have arrived or not: both send RESTART1.
         link.is_first |=
             peer.is_away() && meeting == Meeting::Known && !mutant!(LostLinkNotSettled);
-        link.arriving = None;
+        if let Some(exchanged) = &mut link.exchanged {
+            exchanged.arriving = None;
+        }
         log.forget_known_determinants(rank);
         true
     }
@@ -76,7 +78,7 @@ impl<P: Logged> Recovery<P> for Logging<P::Host> {
             tracing::warn!(from, restart.incarnation, "not the incarnation that has connected");
             return Ok(());
         }
-        let begun = &mut log.links[from as usize].arriving;
+        let begun = &mut log.links[from as usize].exchanged().arriving;
         if mutant!(PieceTakenForAll) && restart.continues {
             return Ok(());
         }
@@ -105,7 +107,8 @@ impl<P: Logged> Recovery<P> for Logging<P::Host> {
         // Where both were restarted, its RESTART1 has said the same already.
         if answers || !log.outbound.is_ready(rank) {
             log.links[rank as usize].is_first = false;
-            if let Some(dropped) = &log.links[rank as usize].dropped
+            let exchanged = log.links[rank as usize].exchanged.as_deref();
+            if let Some(dropped) = exchanged.and_then(|exchanged| exchanged.dropped.as_ref())
                 && !restart.received.reaches(dropped)
                 && !mutant!(DroppedNotMissed)
             {
@@ -235,7 +238,8 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
     /// Sends COMMITTED to a peer once more: one of the two was restarted, so that it may have been lost. It comes before
     /// RESTART, so that messages that it covers are not sent again.
     fn repeat_committed(&mut self, rank: Rank) {
-        if let Some(received) = self.core.log().links[rank as usize].own_checkpoint.clone()
+        let exchanged = self.core.log().links[rank as usize].exchanged.as_deref();
+        if let Some(received) = exchanged.and_then(|exchanged| exchanged.own_checkpoint.clone())
             && !mutant!(CommittedNotRepeated)
         {
             self.send_committed(rank, received);

@@ -35,7 +35,7 @@ fn garbage_that_the_fabric_has_found_does_too() {
 fn restarts_before_its_checkpoint() -> Engine<Loopback, Logging<Vectors>> {
     let mut engine = engine(mesh(3).remove(0));
     let covered = Received { channels: vec![(5, 10)], ..Received::default() };
-    engine.core.log().links[2].dropped = Some(covered);
+    engine.core.log().links[2].exchanged().dropped = Some(covered);
     engine.core.peer_suspended(2);
     engine.core.peer_restarted(2, 1);
     report(&mut engine, 1);
