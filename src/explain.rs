@@ -46,7 +46,7 @@ pub(crate) fn explain(endpoint: &Endpoint<impl Transport>) -> String {
         let limits = endpoint.engine.fabric.limits(PeerId(rank));
         let place = elsewhere(endpoint, rank);
         let _ = writeln!(text, "to rank {rank}{me}, over {}{place}:", limits.fabric);
-        if let Some(fault) = &endpoint.engine.core.peers[rank as usize].fault {
+        if let Some(fault) = endpoint.engine.core.peers[rank as usize].fault() {
             let _ = writeln!(text, "  nothing: {fault}");
             continue;
         }

@@ -35,7 +35,7 @@ mod hold {
 #[derive(Default)]
 pub struct Peer {
     /// What became of it.
-    pub fault: Option<Box<Fault>>,
+    pub(crate) fault: Option<Box<Fault>>,
     /// It sends no messages any more: it is gone, or its program is over.
     pub is_finished: bool,
     /// What holds messages to it back: bits of [`hold`]. 0: a short message leaves at once.
@@ -307,6 +307,11 @@ impl Peer {
     /// Whether pages of the log wait in the queue, for the messages in them.
     pub fn has_pages(&self) -> bool {
         self.frames().any(|frame| matches!(frame, Queued::Page(_)))
+    }
+
+    /// How many frames wait, and announced messages whose fragments have not all left.
+    pub fn waiting(&self) -> usize {
+        self.backlog_len() + self.traffic.as_deref().map_or(0, |traffic| traffic.streams.len())
     }
 
     /// How many frames wait.

@@ -31,7 +31,7 @@ impl Endpoint {
     /// `false` when it still lives, or something of it is still here: messages that nobody has received,
     /// requests that nobody has finished, views of its memory.
     pub fn forget(&mut self, rank: Rank) -> bool {
-        let is_gone = |peer: &crate::engine::peer::Peer| peer.fault.is_some();
+        let is_gone = |peer: &crate::engine::peer::Peer| peer.fault().is_some();
         let gone = self.engine.core.peers.get(rank as usize).is_some_and(is_gone);
         if !self.is_open || !gone || self.engine.holds_something_of(rank) {
             return false;

@@ -119,7 +119,7 @@ fn peers(endpoint: &Endpoint<impl Transport>) -> Vec<String> {
 
 fn peer(endpoint: &Endpoint<impl Transport>, rank: Rank) -> Option<String> {
     let peer = &endpoint.engine.core.peers[rank as usize];
-    match &peer.fault {
+    match peer.fault() {
         Some(Fault::Vacant) => return None,
         Some(fault) => return Some(format!("{} is gone: {fault}", name(endpoint, rank))),
         None => {}
@@ -143,7 +143,7 @@ fn peer(endpoint: &Endpoint<impl Transport>, rank: Rank) -> Option<String> {
             endpoint.engine.sizes.unexpected_max,
         ));
     }
-    let queued = peer.backlog_len() + peer.streams.len();
+    let queued = peer.waiting();
     let count = counted(queued as u64, "message");
     let why = match peer.waits_at_gate() {
         true => "before the event logger has what the message depends on",

@@ -72,7 +72,8 @@ impl Inherited {
 
     /// Sends a packet.
     pub(super) fn send(&self, packet: &[u8]) -> Result<(), MemoryError> {
-        let sent = rustix::net::send(self.0, packet, SendFlags::NOSIGNAL);
+        let sent =
+            rustix::io::retry_on_intr(|| rustix::net::send(self.0, packet, SendFlags::NOSIGNAL));
         sent.map(drop).map_err(os("send"))
     }
 }

@@ -10,7 +10,7 @@ use rustix::net::{
     SocketType,
 };
 use rustix::process::{Pid, PidfdFlags};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -31,7 +31,8 @@ pub struct Members {
     addresses: BTreeMap<usize, Vec<u8>>,
     /// What each rank has reported last of its link with each other one, until it is taken.
     links: BTreeMap<(usize, u32), LinkReport>,
-    finalizing: Vec<usize>,
+    /// Ranks whose programs have completed, until they are taken.
+    finalizing: BTreeSet<usize>,
 }
 
 /// The incarnation at the other end of a link, and why the link is down, if it is.
@@ -48,10 +49,11 @@ impl Members {
     pub fn new(ranks: u32) -> Members {
         let connections = (0..ranks).map(|_| None).collect();
         let (watched, addresses, links) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
-        Members { connections, watched, addresses, links, finalizing: Vec::new() }
+        Members { connections, watched, addresses, links, finalizing: BTreeSet::new() }
     }
 
-    /// Gives the next life of a rank a connection. Those of the life before are no members any more.
+    /// Gives the next life of a rank a connection. Those of the life before are no members any more, and what they said that was not
+    /// taken yet says nothing of this one.
     pub fn env(&mut self, rank: usize, env: &mut RankEnv) -> Result<(), Failure> {
         let failed = |e: Errno| {
             Failure::new(format!("no connection for rank {rank}: {}", in_words(&e.into())))
@@ -65,6 +67,9 @@ impl Members {
         env.inherited.push(theirs);
         self.connections[rank] = Some(ours);
         self.forget(rank);
+        self.addresses.remove(&rank);
+        self.links.retain(|&(of, _), _| of != rank);
+        self.finalizing.remove(&rank);
         Ok(())
     }
 
@@ -96,7 +101,7 @@ impl Members {
                 Ok((len, _)) if buffer[..len].starts_with(&[ADDRESS]) => {
                     self.addresses.insert(rank, buffer[1..len].to_vec());
                 }
-                Ok((len, _)) if buffer[..len] == [FINALIZING] => self.finalizing.push(rank),
+                Ok((len, _)) if buffer[..len] == [FINALIZING] => _ = self.finalizing.insert(rank),
                 Ok((len, _)) if buffer[..len].starts_with(&[LINK]) => {
                     let report = read_link(&buffer[..len]);
                     let of_others = report.filter(|(peer, _)| self.is_other(rank, peer.rank));
@@ -117,7 +122,7 @@ impl Members {
     }
 
     /// Ranks whose programs are over, as they have said since this was asked last.
-    pub fn take_finalizing(&mut self) -> Vec<usize> {
+    pub fn take_finalizing(&mut self) -> BTreeSet<usize> {
         std::mem::take(&mut self.finalizing)
     }
 
@@ -236,4 +241,29 @@ fn event(rank: usize, pid: i32, message: &[u8]) -> Option<Event> {
         }
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_earlier_life_said_says_nothing_of_the_next() {
+        let mut members = Members::new(2);
+        let mut env = RankEnv::default();
+        let mut speak = |members: &mut Members, rank: usize| {
+            members.env(rank, &mut env).unwrap();
+            let theirs = env.inherited.last().unwrap();
+            for packet in [&[FINALIZING][..], &[ADDRESS, 7], &[FINALIZING]] {
+                rustix::net::send(theirs, packet, SendFlags::NOSIGNAL).unwrap();
+            }
+            assert!(members.hear(rank, 0).is_empty());
+        };
+        speak(&mut members, 0);
+        speak(&mut members, 1);
+        members.env(0, &mut RankEnv::default()).unwrap();
+        assert_eq!(members.take_finalizing(), [1].into());
+        assert_eq!(members.take_addresses(), [(1, vec![7])].into());
+        assert!(members.take_finalizing().is_empty());
+    }
 }
