@@ -1,6 +1,7 @@
-//! What a peer costs a whole endpoint over sockets that was never spoken to.
+//! What a peer of another node costs a whole endpoint that has never spoken to it.
 
 use std::net::Ipv4Addr;
+use taffrail_composite::Composite;
 use taffrail_engine::log::Logging;
 use taffrail_engine::log::host::vectors::{
     CheckpointVec, EventVec, ReplayedVec, SpillMap, Vectors,
@@ -9,20 +10,24 @@ use taffrail_engine::log::host::{LogParts, LoggingConfig, PAGE_RUNS};
 use taffrail_engine::policy::{NoLogging, Policy};
 use taffrail_engine::{Clock, Engine, Sizes};
 use taffrail_fabric::conformance::CountingHeap;
-use taffrail_fabric::{Incarnation, SendMemory};
+use taffrail_fabric::loopback::{Loopback, mesh};
+use taffrail_fabric::{Incarnation, PeerId, SendMemory};
 use taffrail_tcp::handshake::Identity;
 use taffrail_tcp::{Config, Contact, Interface, Listener, Secret, TcpFabric};
 
 #[global_allocator]
 static HEAP: CountingHeap = CountingHeap;
 
-fn fabric(ranks: u32) -> TcpFabric {
+/// One rank of a node of its own.
+fn fabric(ranks: u32) -> Composite<Loopback, TcpFabric> {
     let listener = Listener::bind(&Interface::Address(Ipv4Addr::LOCALHOST.into()), 0).unwrap();
     let incarnation = Incarnation(0);
     let contact = Contact { address: Some(listener.address()), incarnation };
     let me = Identity { job: [7; 16], secret: Secret::new([42; 32]), rank: 0, incarnation };
     let contacts = vec![contact; ranks as usize];
-    TcpFabric::open(me, listener, contacts, Config::DEFAULT).unwrap()
+    let far = TcpFabric::open(me, listener, contacts, Config::DEFAULT).unwrap();
+    let near = mesh(1).pop().unwrap();
+    Composite::new(near, far, ranks, &[PeerId(0)]).unwrap()
 }
 
 /// Each rank is a set of its own.
@@ -47,7 +52,10 @@ fn log(ranks: u32, segment: usize) -> Box<Logging<Vectors>> {
     Box::new(Logging::open(&config, parts, 0, segment).unwrap())
 }
 
-fn endpoint<P: Policy>(ranks: u32, policy: impl Fn(usize) -> P) -> Engine<TcpFabric, P> {
+fn endpoint<P: Policy>(
+    ranks: u32,
+    policy: impl Fn(usize) -> P,
+) -> Engine<Composite<Loopback, TcpFabric>, P> {
     let fabric = fabric(ranks);
     let policy = policy(fabric.segment_len());
     let sizes = Sizes {
