@@ -172,7 +172,7 @@ impl Client {
         Err(ClientError::Memory { name: variable::AGENT, why })
     }
 
-    /// Reports that the program of this rank has completed and that its messages have left. The rosters of all nodes show the rank
+    /// Reports that the program of this rank has completed, that its messages have left and that its events are stable. The rosters of all nodes show the rank
     /// as finalizing soon after.
     ///
     /// # Errors

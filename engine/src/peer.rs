@@ -52,7 +52,7 @@ pub struct Peer {
     copies_sends: bool,
     /// How long its answers take.
     pub reply_delay: ReplyDelay,
-    /// `None` as long as nothing of that was needed.
+    /// `None` until it is needed.
     traffic: Option<Box<Traffic>>,
     /// The message of several fragments that is arriving.
     pub(crate) partial: Option<PartialMessage>,

@@ -15,7 +15,7 @@ pub enum Life {
     Restarted(Incarnation),
     /// It has closed its endpoint in good order.
     Finished,
-    /// The program of this incarnation has completed and its messages have left. It answers its peers until all programs have
+    /// The program of this incarnation has completed, its messages have left, and its events are stable. It answers its peers until all programs have
     /// completed.
     Finalizing(Incarnation),
 }

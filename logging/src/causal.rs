@@ -369,9 +369,15 @@ impl Causal {
         self.open
     }
 
-    /// Whether events of a rank are held that are not known to be stable.
-    pub fn has_open_of(&self, rank: Rank) -> bool {
-        self.known.get(rank as usize).is_some_and(|known| known.last > known.stable)
+    /// The ranks of which events are held that are not known to be stable, and the clock of the last one of each.
+    pub fn open_events(&self) -> impl Iterator<Item = (Rank, u64)> {
+        let open = (0..).zip(&self.known).filter(|(_, known)| known.last > known.stable);
+        open.map(|(rank, known)| (rank, known.last))
+    }
+
+    /// Whether an event is known to be stable.
+    pub fn is_stable(&self, rank: Rank, clock: u64) -> bool {
+        self.known.get(rank as usize).is_some_and(|known| clock <= known.stable)
     }
 
     /// What was created and sent.

@@ -59,13 +59,6 @@ impl<H: Host> Logging<H> {
         Some(causal)
     }
 
-    /// Whether this rank depends on events of ranks of which it cannot see what is stable.
-    pub(super) fn holds_of_unseen(&mut self) -> bool {
-        let Some(causal) = self.causal.as_deref() else { return false };
-        let mut others = (0..self.links.len() as Rank).filter(|&rank| causal.has_open_of(rank));
-        others.any(|rank| self.events.acknowledged().all(|(seen, _)| seen != rank))
-    }
-
     /// The next determinants that a peer has to be sent now, `most` bytes of them at the most. `false`
     /// when there are none.
     fn determinants_for(&mut self, to: Rank, most: usize, bytes: &mut Vec<u8>) -> bool {

@@ -111,6 +111,11 @@ impl<S: EventSink> Events<S> {
         all
     }
 
+    /// Something waits for the event loggers.
+    pub(crate) fn wake_loggers(&self) {
+        self.sink.wake_loggers();
+    }
+
     /// What a message that is sent now has to wait for.
     #[inline]
     pub(crate) fn ticket(&mut self) -> Ticket {

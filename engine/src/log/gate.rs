@@ -5,7 +5,7 @@
 //! of its peer's queue.
 
 use super::host::Host;
-use super::{Finalizing, Logging};
+use super::{Dependencies, Finalizing, Logging};
 use crate::Rank;
 use crate::peer::Peer;
 use taffrail_logging::{Ticket, mutant};
@@ -28,16 +28,38 @@ impl<H: Host> Logging<H> {
         self.events.ticket()
     }
 
-    /// Whether the events are stable that FINALIZING waits for.
-    pub(super) fn is_finalizing_stable(&mut self) -> bool {
-        let Finalizing::Waits(ticket) = &self.finalizing else { return false };
-        if mutant!(FinalizingUngated) {
-            return true;
+    /// The program has completed: FINALIZING waits for what that depends on, and not for what comes later.
+    pub(super) fn begin_finalizing(&mut self, peers: &mut [Peer]) {
+        if let Finalizing::No = self.finalizing {
+            let ticket = self.published_ticket(peers);
+            let known =
+                self.causal().map_or_else(Vec::new, |causal| causal.open_events().collect());
+            self.finalizing = Finalizing::Waits(Dependencies { ticket, known });
         }
-        self.events.is_open(ticket) && self.causal().is_none_or(|causal| causal.open() == 0)
     }
 
-    /// What is not a message lets the program of a peer continue as a message does.
+    /// Whether FINALIZING waits for nothing any more.
+    pub(super) fn is_finalizing_stable(&mut self) -> bool {
+        // Brings up to date what is known to be stable.
+        let _ = self.causal();
+        let Finalizing::Waits(end) = &mut self.finalizing else { return false };
+        if let Some(causal) = &self.causal {
+            end.known.retain(|&(rank, clock)| !causal.is_stable(rank, clock));
+        }
+        if !end.known.is_empty() {
+            self.events.wake_loggers();
+        }
+        self.events.is_open(&end.ticket) && end.known.is_empty() || mutant!(FinalizingUngated)
+    }
+
+    /// Whether the end of the program depends on events of ranks of which this rank cannot see what is stable.
+    pub(super) fn ends_out_of_sight(&self) -> bool {
+        let Finalizing::Waits(end) = &self.finalizing else { return false };
+        let is_seen = |rank| self.events.acknowledged().any(|(seen, _)| seen == rank);
+        end.known.iter().any(|&(rank, _)| !is_seen(rank))
+    }
+
+    /// A control frame lets the program of a peer continue, as a message does.
     fn before_control(&mut self, peers: &mut [Peer]) {
         if !mutant!(PollsBeforeAnswerNotLogged) {
             self.before_send(peers);

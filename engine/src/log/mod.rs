@@ -137,15 +137,24 @@ pub struct Logging<H: Host> {
     finalizing: Finalizing,
 }
 
+/// Events that are not stable.
+#[derive(Default)]
+struct Dependencies {
+    /// Of the set.
+    ticket: Ticket,
+    /// In causal logging: of all ranks of which this rank knows some, up to these clocks.
+    known: Vec<(Rank, u64)>,
+}
+
 /// How far this rank is in publishing that its program has completed ([`Life::Finalizing`](taffrail_fabric::Life::Finalizing)).
 #[derive(Default)]
 enum Finalizing {
     /// Its program runs.
     #[default]
     No,
-    /// All ranks may depend on it, and no determinants go before it, so that it waits for these events (*stable-before-escape*); in
-    /// causal logging, for all that this rank knows.
-    Waits(Ticket),
+    /// All ranks may depend on it, and no determinants go before it, so that it waits for the events that the end of the program
+    /// depends on (*stable-before-escape*).
+    Waits(Dependencies),
     Published,
 }
 
@@ -169,7 +178,7 @@ struct Link {
     exchanged: Option<Box<Exchanged>>,
 }
 
-/// What two ranks have exchanged beside messages.
+/// The checkpoints of two ranks, as they know them of each other, and a RESTART that is under way.
 #[derive(Default)]
 struct Exchanged {
     /// What has come of a RESTART of the peer of which more follows.
@@ -256,6 +265,14 @@ impl<H: Host> Logging<H> {
             parts.push(format!(
                 "what it sends waits for the event logger, which has stored {stable} of its {written} \
                  events"
+            ));
+        }
+        if let Finalizing::Waits(end) = &self.finalizing
+            && !end.known.is_empty()
+        {
+            let ranks = counted(end.known.len() as u64, "rank");
+            parts.push(format!(
+                "the end of its program depends on events of {ranks}, which the event logger is still to store"
             ));
         }
         parts

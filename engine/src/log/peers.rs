@@ -156,7 +156,7 @@ impl<P: Logged> Recovery<P> for Logging<P::Host> {
     fn begin_to_leave<F: Fabric + SendMemory>(engine: &mut Engine<F, P>) -> bool {
         engine.begin_to_finalize();
         let CoreParts { log, peers, .. } = engine.core.parts();
-        log.finalizing = Finalizing::Waits(log.published_ticket(peers));
+        log.begin_finalizing(peers);
         engine.send_finalize_to_neighbours();
         true
     }
@@ -208,7 +208,7 @@ impl<P: Logged> Recovery<P> for Logging<P::Host> {
     /// Notes it where the launcher sees it.
     fn leave<F: Fabric + SendMemory>(engine: &mut Engine<F, P>) {
         let log = engine.core.log();
-        // Of incarnations whose connection was reported: another may be on its way, and needs this rank.
+        // Of incarnations whose connection was reported, or which are finalizing: another may be on its way, and needs this rank.
         log.events.leave(log.inbound.restarts_met() + u64::from(log.incarnation));
     }
 }
@@ -258,10 +258,10 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
         }
     }
 
-    /// Sends FINALIZE to the ranks with a link, which may be new, that have not been sent it (*neighbours-only*). Where this rank depends
-    /// on events that it cannot see become stable, all ranks are sent it, behind their determinants.
+    /// Sends FINALIZE to the ranks with a link, which may be new, that have not been sent it (*neighbours-only*). Where its end
+    /// depends on events that it cannot see become stable, all ranks are sent it, behind their determinants.
     fn send_finalize_to_neighbours(&mut self) {
-        let (me, sends_all) = (self.rank(), self.core.log().holds_of_unseen());
+        let (me, sends_all) = (self.rank(), self.core.log().ends_out_of_sight());
         for rank in (0..self.size()).filter(|&rank| rank != me) {
             let is_neighbour = sends_all || self.fabric.was_linked(PeerId(rank));
             if is_neighbour && self.lacks_finalize(rank) {
@@ -279,12 +279,10 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
     /// Publishes once that this program has completed, when FINALIZE has left to all ranks with a link and the events before it are
     /// stable. Each of those ranks has that link as well by then, and waits for FINALIZE over it.
     fn publish_finalizing(&mut self) {
-        if !self.has_flushed() && !mutant!(FinalizingEarly) {
-            return;
-        }
-        let log = self.core.log();
-        if log.is_finalizing_stable() {
-            log.finalizing = Finalizing::Published;
+        if self.core.log().is_finalizing_stable()
+            && (self.has_flushed() || mutant!(FinalizingEarly))
+        {
+            self.core.log().finalizing = Finalizing::Published;
             self.core.membership.finalizing();
         }
     }
@@ -298,10 +296,12 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
     /// Whether FINALIZE has come from all other ranks and has left to all of them, and those without a link can learn it: the gate may
     /// hold that back for longer than closing the endpoint waits.
     fn has_all_finalize(&mut self) -> bool {
-        let log = self.core.log();
-        let is_sent = |(rank, link): (Rank, &Link)| rank == log.me || link.finalize_sent;
+        let CoreParts { log, peers, .. } = self.core.parts();
+        let lacks_it = |(rank, link): (Rank, &Link)| {
+            rank != log.me && !link.finalize_sent && peers[rank as usize].fault.is_none()
+        };
         let is_known =
-            matches!(log.finalizing, Finalizing::Published) || (0..).zip(&log.links).all(is_sent);
+            matches!(log.finalizing, Finalizing::Published) || !(0..).zip(&log.links).any(lacks_it);
         is_known && self.core.all_finished(self.rank()) && self.has_flushed()
     }
 }

@@ -1,4 +1,4 @@
-//! What only a peer has that messages wait for, or that sends long ones.
+//! The state of peers that messages wait for, or that send long ones.
 
 use super::backlog::Backlog;
 use super::{MAX_ANSWERS, Peer, Queued, Stream, Waiting, hold};
@@ -6,7 +6,7 @@ use crate::rendezvous_path::{RndvPath, RndvPaths};
 use std::collections::VecDeque;
 use std::time::Instant;
 
-/// What only a peer has that messages wait for, or that sends long ones: a rank has few of those, and knows many peers.
+/// The state of a peer that messages wait for, or that sends long ones: a rank has few of those, and knows many peers.
 #[derive(Default)]
 pub(super) struct Traffic {
     /// Frames that wait for room or for the gate, in order, and messages that it has stopped.

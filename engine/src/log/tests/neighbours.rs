@@ -6,6 +6,7 @@ use crate::log::host::EventSink;
 use crate::tests::finished::{lazy, until};
 use std::sync::{Arc, Mutex};
 use taffrail_fabric::{Incarnation, Life, Membership};
+use taffrail_logging::Event;
 use taffrail_tcp::{Config, TcpFabric};
 
 type Member = Engine<TcpFabric, Logging<Vectors>>;
@@ -35,10 +36,14 @@ impl Membership for Roster {
 
 /// Three ranks, each a set, at these incarnations.
 fn ranks(incarnations: [u32; 3]) -> ([Member; 3], Board) {
-    open(incarnations, false)
+    open(incarnations, false, parts)
 }
 
-fn open(incarnations: [u32; 3], causal: bool) -> ([Member; 3], Board) {
+fn open(
+    incarnations: [u32; 3],
+    causal: bool,
+    parts: fn() -> LogParts<Vectors>,
+) -> ([Member; 3], Board) {
     let board = Board::default();
     let rank = |(me, fabric): (u32, TcpFabric)| {
         let segment = fabric.segment_len();
@@ -112,7 +117,7 @@ fn ranks_that_have_not_spoken_need_no_link_to_end() {
 /// Rank 1 depends on an event of rank 2 and cannot see that it is stable. Rank 0 has spoken with nobody.
 #[test]
 fn a_rank_that_depends_on_events_out_of_its_sight_sends_finalize_to_all() {
-    let (mut ranks, board) = open([0; 3], true);
+    let (mut ranks, board) = open([0; 3], true, parts);
     let mut rooms = [[0; 5]; 2];
     for (from, room) in [1_u32, 2].into_iter().zip(&mut rooms) {
         send(&mut ranks[from as usize], 3 - from);
@@ -131,6 +136,31 @@ fn a_rank_that_depends_on_events_out_of_its_sight_sends_finalize_to_all() {
     let board = board.lock().unwrap().clone();
     assert!(board.contains(&(0, 0)) && board.contains(&(2, 0)) && !board.contains(&(1, 0)));
     assert!(ranks[1].fabric.was_linked(PeerId(0)));
+    // What it learns behind its own end is no reason to connect.
+    assert!(!ranks[0].fabric.was_linked(PeerId(2)) && !ranks[2].fabric.was_linked(PeerId(0)));
+}
+
+/// Rank 2 has an event that is not stable, and no link. Whether it publishes its end when the event is stable, and not before.
+fn the_end_waits_for_the_event_logger() -> bool {
+    let slow = || {
+        let events = EventVec { stable_at_once: false, ..parts().events };
+        LogParts { events, gated: true, ..parts() }
+    };
+    let (mut ranks, board) = open([0; 3], false, slow);
+    let message = MsgId { source: 1, context: 3, seq: 0 };
+    let sink = &mut ranks[2].core.log().events.sink;
+    sink.push(&Event::Matched { polls: 0, post: 0, message }).unwrap();
+    ranks[2].begin_to_leave();
+    assert!(!Logging::have_all_left(&mut ranks[2]));
+    let waits = board.lock().unwrap().is_empty();
+    ranks[2].core.log().events.sink.taken = 1;
+    assert!(!Logging::have_all_left(&mut ranks[2]));
+    waits && board.lock().unwrap().len() == 1
+}
+
+#[test]
+fn a_program_is_over_for_others_when_its_events_are_stable() {
+    assert!(the_end_waits_for_the_event_logger());
 }
 
 /// Rank 2 is finalizing, and the rosters show it. Rank 0 sends it a message, and polls its roster afterwards. Whether all ranks finalize.
@@ -220,5 +250,6 @@ fn mutants_of_the_end_are_found() {
     assert!(!with(Mutant::LateCallerNotAnswered, all_end_with_a_late_caller));
     assert!(!with(Mutant::FinalizingEarly, the_last_message_is_received));
     assert!(!with(Mutant::FinalizingBelievedByRestarted, a_restarted_rank_waits));
+    assert!(!with(Mutant::FinalizingUngated, the_end_waits_for_the_event_logger));
     assert!(!with(Mutant::FinalizingForgotten, the_end_of_an_incarnation_stays_known));
 }

@@ -42,7 +42,10 @@ impl Oracle {
 
     /// A rank publishes that its program has completed: all ranks may depend on that.
     pub(in crate::job) fn publishes_finalizing(&mut self, rank: Rank, logger: &Logger) {
-        let needs = self.ends[rank as usize].unwrap_or_default();
+        let Some(needs) = self.ends[rank as usize] else {
+            return self
+                .violated("stable-before-escape", format!("FINALIZING of {rank} before its end"));
+        };
         self.escapes(rank, &needs, &format!("FINALIZING of {rank}"), logger);
     }
 
