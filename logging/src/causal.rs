@@ -364,11 +364,6 @@ impl Causal {
         self.known.get(rank as usize).is_some_and(|known| clock <= known.last)
     }
 
-    /// How many determinants are held that are not known to be stable.
-    pub fn open(&self) -> usize {
-        self.open
-    }
-
     /// The ranks of which events are held that are not known to be stable, and the clock of the last one of each.
     pub fn open_events(&self) -> impl Iterator<Item = (Rank, u64)> {
         let open = (0..).zip(&self.known).filter(|(_, known)| known.last > known.stable);

@@ -105,7 +105,7 @@ impl Model {
         }
         self.ranks.iter().try_for_each(|rank| {
             let open = (0..RANKS as u32).map(|of| rank.held_of(of).count()).sum::<usize>();
-            prop_assert_eq!(open, rank.open());
+            prop_assert_eq!(open, rank.open);
             prop_assert!(rank.held.len() <= 2 * open + 65, "what is stable is dropped");
             Ok(())
         })
@@ -194,10 +194,10 @@ proptest! {
         for (rank, clock, open) in all {
             let event = Event::Nothing { polls: 1 };
             let bytes = Determinant::new(rank, &LoggedEvent { clock, event }).encode(open);
-            let before = victim.open();
+            let before = victim.open;
             let taken = if adopted { victim.adopt(&bytes) } else { victim.received(1, &bytes) };
             if taken.is_err() {
-                prop_assert!(victim.open() <= before, "what is refused is not kept");
+                prop_assert!(victim.open <= before, "what is refused is not kept");
             }
             for of in 0..3 {
                 let clocks: Vec<u64> = victim.held_of(of).map(|d| d.clock).collect();
@@ -209,7 +209,7 @@ proptest! {
             while let Some(bytes) = victim.next_piggyback(2, DETERMINANT) {
                 sent += bytes.len() / DETERMINANT;
             }
-            prop_assert!(sent <= victim.open());
+            prop_assert!(sent <= victim.open);
         }
     }
 
@@ -231,7 +231,7 @@ proptest! {
         let taken = one.received(1, &sent);
         // Only how many of the first are open may be something else and still make sense.
         prop_assert!(taken.is_err() || (at % DETERMINANT) / 4 == 1, "{at}: {taken:?}");
-        prop_assert!(one.open() <= 3);
+        prop_assert!(one.open <= 3);
     }
 }
 
@@ -277,7 +277,7 @@ fn what_is_stable_is_not_passed_on() {
     let bytes = a.next_piggyback(1, 1000).expect("one");
     assert_eq!(b.received(0, &bytes), Ok(()));
     assert_eq!(b.held_of(0).map(|d| d.clock).collect::<Vec<_>>(), [5]);
-    assert_eq!((b.open(), b.held.len()), (1, 1));
+    assert_eq!((b.open, b.held.len()), (1, 1));
 }
 
 #[test]
@@ -304,7 +304,7 @@ fn what_no_peer_sends_is_refused() {
     }
     let many = CausalError::Open { rank: 0, clock: 5, got: 5, most: 4 };
     assert_eq!(b.received(0, &bytes), Err(many), "there is no room for that many");
-    assert_eq!(b.open(), 4, "what was before that is kept");
+    assert_eq!(b.open, 4, "what was before that is kept");
     let mut left_out = one(5);
     left_out[4] = 1;
     assert_eq!(b.received(0, &left_out), Ok(()), "those before are stable");
