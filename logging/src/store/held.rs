@@ -108,9 +108,14 @@ fn header(owner: Owner) -> [(&'static str, u64); 3] {
     [("magic", MAGIC), ("version and rank", version), ("job", owner.job)]
 }
 
+/// Bytes of a file that has room for this number of determinants.
+const fn bytes_of(entries: u64) -> usize {
+    8 * (ENTRIES + ENTRY * entries as usize)
+}
+
 /// Gives the file memory for this number of determinants. Its length in bytes.
 fn grow(file: &OwnedFd, entries: u64) -> Result<usize, MemoryError> {
-    let bytes = 8 * (ENTRIES + ENTRY * entries as usize);
+    let bytes = bytes_of(entries);
     let allocate = || rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes as u64);
     let os = |errno| MemoryError::Os { call: "fallocate", bytes, errno };
     rustix::io::retry_on_intr(allocate).map_err(os)?;
@@ -130,7 +135,8 @@ fn map(file: BorrowedFd<'_>, owner: Owner) -> Result<(Memory, Extent), HeldError
     if bytes < 8 * ENTRIES {
         return Err(wrong("length", format!("{} or more", 8 * ENTRIES), bytes as u64));
     }
-    let memory = Memory::map(file, bytes).map_err(of)?;
+    // The rank may make it longer at any time.
+    let memory = Memory::map_front(file, bytes, bytes_of(MOST) as u64).map_err(of)?;
     for (at, (field, expected)) in header(owner).into_iter().enumerate() {
         let got = memory.word(at).load(Ordering::Relaxed);
         if got != expected {
