@@ -10,7 +10,7 @@ use crate::wire::{CopyOrder, Frame, LastCheckpoint, LeftBehind};
 use crate::{NodeId, RankIncarnation};
 use std::collections::BTreeMap;
 
-/// With so many events a rank takes a checkpoint.
+/// A rank takes a checkpoint each time it has written this number of events.
 const EVERY: u64 = 3;
 
 /// What a job's copies have come to.

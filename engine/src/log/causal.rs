@@ -51,7 +51,7 @@ impl<H: Host> Logging<H> {
     }
 
     /// What is known of events, with those that the event logger has by now.
-    pub(super) fn causal(&mut self) -> Option<&mut Causal> {
+    pub(super) fn refresh_causal(&mut self) -> Option<&mut Causal> {
         let causal = self.causal.as_deref_mut()?;
         for (rank, clock) in self.events.acknowledged() {
             causal.stable(rank, clock);
@@ -67,7 +67,7 @@ impl<H: Host> Logging<H> {
             return false;
         }
         let (me, clock) = (self.me, self.recorder.clock());
-        let Some(causal) = self.causal() else { return false };
+        let Some(causal) = self.refresh_causal() else { return false };
         let has_some = causal.piggyback(to, most, bytes);
         if mutant!(DeterminantsDroppedEarly) && !causal.has_news_for(to) {
             causal.stable(me, clock);

@@ -32,16 +32,16 @@ impl<H: Host> Logging<H> {
     pub(super) fn begin_finalizing(&mut self, peers: &mut [Peer]) {
         if let Finalizing::No = self.finalizing {
             let ticket = self.published_ticket(peers);
-            let known =
-                self.causal().map_or_else(Vec::new, |causal| causal.open_events().collect());
+            let known = self
+                .refresh_causal()
+                .map_or_else(Vec::new, |causal| causal.open_events().collect());
             self.finalizing = Finalizing::Waits(Dependencies { ticket, known });
         }
     }
 
     /// Whether FINALIZING waits for nothing any more.
     pub(super) fn is_finalizing_stable(&mut self) -> bool {
-        // Brings up to date what is known to be stable.
-        let _ = self.causal();
+        self.refresh_causal();
         let Finalizing::Waits(end) = &mut self.finalizing else { return false };
         if let Some(causal) = &self.causal {
             end.known.retain(|&(rank, clock)| !causal.is_stable(rank, clock));

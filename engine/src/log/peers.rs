@@ -293,15 +293,18 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
         !self.tx.has_backlog() && all.all(|rank| self.is_flushed(rank) && !self.withholds(rank))
     }
 
-    /// Whether FINALIZE has come from all other ranks and has left to all of them, and those without a link can learn it: the gate may
-    /// hold that back for longer than closing the endpoint waits.
-    fn has_all_finalize(&mut self) -> bool {
+    /// Whether this rank has published its end, or FINALIZE was sent to all that are there.
+    fn can_all_learn_the_end(&mut self) -> bool {
         let CoreParts { log, peers, .. } = self.core.parts();
         let lacks_it = |(rank, link): (Rank, &Link)| {
             rank != log.me && !link.finalize_sent && peers[rank as usize].fault.is_none()
         };
-        let is_known =
-            matches!(log.finalizing, Finalizing::Published) || !(0..).zip(&log.links).any(lacks_it);
-        is_known && self.core.all_finished(self.rank()) && self.has_flushed()
+        matches!(log.finalizing, Finalizing::Published) || !(0..).zip(&log.links).any(lacks_it)
+    }
+
+    /// Whether FINALIZE has come from all other ranks and has left to all of them, and those without a link can learn it: the gate may
+    /// hold that back for longer than closing the endpoint waits.
+    fn has_all_finalize(&mut self) -> bool {
+        self.core.all_finished(self.rank()) && self.can_all_learn_the_end() && self.has_flushed()
     }
 }

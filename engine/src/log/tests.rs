@@ -7,7 +7,8 @@ mod pages;
 mod taken_over;
 mod verdicts;
 
-use super::host::vectors::{CheckpointVec, EventVec, PreviousVec, ReplayedVec, SpillMap, Vectors};
+pub(super) use super::host::vectors::parts;
+use super::host::vectors::{EventVec, PreviousVec, SpillMap, Vectors};
 use super::host::{LogParts, LoggingConfig, PAGE_RUNS};
 use super::*;
 use crate::call::{Call, Operation, Outcome};
@@ -23,20 +24,6 @@ use taffrail_fabric::{
     Body, Fabric, Fault, Head, LinkEvent, Payload, PeerId, SendMemory, Sink, Source, Take, Token,
 };
 use taffrail_logging::{Entry, MsgId, Restart, RestartPhase};
-
-/// A host that stores events without delay.
-pub(super) fn parts() -> LogParts<Vectors> {
-    let events = EventVec { capacity: 1 << 20, stable_at_once: true, ..EventVec::default() };
-    LogParts {
-        events,
-        gated: false,
-        replayed: ReplayedVec::default(),
-        held: None,
-        spill: SpillMap::default(),
-        checkpoints: Some(CheckpointVec::default()),
-        restart: None,
-    }
-}
 
 /// An incarnation of a rank of these sets.
 fn config(sets: [u32; 3], incarnation: u32, segment: usize) -> LoggingConfig {

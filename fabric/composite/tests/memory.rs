@@ -3,10 +3,8 @@
 use std::net::Ipv4Addr;
 use taffrail_composite::Composite;
 use taffrail_engine::log::Logging;
-use taffrail_engine::log::host::vectors::{
-    CheckpointVec, EventVec, ReplayedVec, SpillMap, Vectors,
-};
-use taffrail_engine::log::host::{LogParts, LoggingConfig, PAGE_RUNS};
+use taffrail_engine::log::host::vectors::{Vectors, parts};
+use taffrail_engine::log::host::{LoggingConfig, PAGE_RUNS};
 use taffrail_engine::policy::{NoLogging, Policy};
 use taffrail_engine::{Clock, Engine, Sizes};
 use taffrail_fabric::conformance::CountingHeap;
@@ -40,16 +38,7 @@ fn log(ranks: u32, segment: usize) -> Box<Logging<Vectors>> {
         memory: 64 * segment,
         page_runs: PAGE_RUNS,
     };
-    let parts = LogParts {
-        events: EventVec { capacity: 1 << 20, stable_at_once: true, ..EventVec::default() },
-        gated: false,
-        replayed: ReplayedVec::default(),
-        held: None,
-        spill: SpillMap::default(),
-        checkpoints: Some(CheckpointVec::default()),
-        restart: None,
-    };
-    Box::new(Logging::open(&config, parts, 0, segment).unwrap())
+    Box::new(Logging::open(&config, parts(), 0, segment).unwrap())
 }
 
 fn endpoint<P: Policy>(

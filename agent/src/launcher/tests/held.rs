@@ -26,7 +26,7 @@ fn held(number: u64, more: bool, determinants: Vec<u8>) -> Frame {
     Frame::Held { number, more, determinants }
 }
 
-/// *closed-door*: who is asked knows from its roster that the ranks are dead.
+/// *closed-door*: a rank that is asked knows from its roster that the ranks are dead.
 #[test]
 fn survivors_are_asked_behind_the_roster() {
     let (mut launcher, actions) = lost();

@@ -1,8 +1,8 @@
 //! A host of vectors, for tests and benchmarks: what it keeps can be seen, and what it refuses is chosen.
 
 use super::{
-    CheckpointError, CheckpointStore, EventSink, Host, MemberEvents, PreviousLog, PreviousLogError,
-    ReplayedEvents, SpillError, SpillStore, Spilled,
+    CheckpointError, CheckpointStore, EventSink, Host, LogParts, MemberEvents, PreviousLog,
+    PreviousLogError, ReplayedEvents, SpillError, SpillStore, Spilled,
 };
 use crate::Rank;
 use rustc_hash::FxHashMap;
@@ -117,6 +117,19 @@ impl MemberEvents for MemberClocks {
 
     fn acknowledged(&self) -> u64 {
         self.stable
+    }
+}
+
+/// Those of a host that stores events without delay, of a rank that was never killed.
+pub fn parts() -> LogParts<Vectors> {
+    LogParts {
+        events: EventVec { capacity: 1 << 20, stable_at_once: true, ..EventVec::default() },
+        gated: false,
+        replayed: ReplayedVec::default(),
+        held: None,
+        spill: SpillMap::default(),
+        checkpoints: Some(CheckpointVec::default()),
+        restart: None,
     }
 }
 

@@ -66,7 +66,7 @@ impl TcpFabric {
         network.outages.insert(peer.0, outage);
     }
 
-    /// The patience with a peer is over.
+    /// The patience with a peer has run out.
     pub(super) fn give_up(&mut self, peer: PeerId, lost: Option<String>, failed: Failed) {
         let address = self.contact_of(peer).address;
         let address = address.map_or("no address".to_owned(), |address| address.to_string());
