@@ -204,6 +204,10 @@ impl Fabric for JobFabric {
         there!(self, was_linked, peer)
     }
 
+    fn connect(&mut self, peer: PeerId) {
+        there!(mut self, connect, peer);
+    }
+
     fn peer_finished(&mut self, peer: PeerId) {
         there!(mut self, peer_finished, peer);
     }

@@ -9,6 +9,7 @@ use crate::words::{self, spans};
 use crate::{Error, Job, Settings, endpoint, environment, explain};
 use roster::Roster;
 use std::net::SocketAddr;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use taffrail_agent::RankIncarnation;
@@ -86,7 +87,12 @@ impl Nodes {
         }
         let setup = self.own_memory(job, settings, logging)?;
         let listener = self.listen()?;
-        let places = self.exchange(job, setup.address(), reachable(&listener)?)?;
+        let address = reachable(&listener)?;
+        if logging.is_some() && !job.is_embedded() {
+            // Those that have spoken with a rank connect with its next incarnation.
+            addresses::publish(&self.client, address)?;
+        }
+        let places = self.exchange(job, setup.address(), address)?;
         let shm = self.meet_near(job.rank(), setup, &places)?;
         // A rank that is killed comes back, and one that cannot be reached is waited for until the launcher says that its
         // node is lost.
@@ -204,6 +210,7 @@ impl Nodes {
             say: words::warn,
             tally: Some(self.client.refused().map_err(not_joined)?.leak()),
             report_link,
+            look_up,
             // A blocking send returns when its message is on its way: what the program does then may not poll.
             accepts_unconnected: false,
             ..Default::default()
@@ -247,12 +254,28 @@ fn client() -> Result<Option<Client>, Error> {
     }
 }
 
+/// The connection of this process to the agent of its node, for what a fabric reports and asks.
+fn agent() -> Option<&'static Client> {
+    static AGENT: OnceLock<Option<Client>> = OnceLock::new();
+    AGENT.get_or_init(|| client().ok().flatten()).as_ref()
+}
+
 /// Reports to the agent that the host of a peer does not answer, or does again. An agent that is gone learns nothing any more.
 fn report_link(peer: PeerId, incarnation: Incarnation, down: Option<&str>) {
-    if let Ok(Some(client)) = client() {
+    if let Some(client) = agent() {
         let life = RankIncarnation { rank: peer.0, incarnation };
         let _ = client.report_link(life, down);
     }
+}
+
+/// Where the present incarnation of a peer is, by the roster.
+fn look_up(peer: PeerId) -> Option<Contact> {
+    let roster = agent()?.roster().ok()?;
+    let incarnation = roster.life(peer.0).ok()?.life.incarnation;
+    let address = addresses::of(&roster, peer.0).ok()?;
+    // Both are of one incarnation, if it was the present one before and behind.
+    let is_present = roster.life(peer.0).ok()?.life.incarnation == incarnation;
+    is_present.then_some(Contact { address, incarnation })
 }
 
 /// Where others reach this listener: of one at all addresses at one of them.

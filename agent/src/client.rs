@@ -37,7 +37,8 @@ pub const ADDRESS: u8 = b'n';
 /// it is up again.
 pub const LINK: u8 = b'l';
 
-/// First byte of the packet by which a rank reports that its program has completed.
+/// First byte of the packet by which a rank reports that its program has completed; behind it, in 8 bytes, little endian, what the
+/// incarnations of all ranks in its roster added up to.
 pub const FINALIZING: u8 = b'e';
 
 /// A rank's view of its job over nodes.
@@ -172,13 +173,14 @@ impl Client {
         Err(ClientError::Memory { name: variable::AGENT, why })
     }
 
-    /// Reports that the program of this rank has completed, that its messages have left and that its events are stable. The rosters of all nodes show the rank
-    /// as finalizing soon after.
+    /// Reports that the program of this rank has completed, that its messages have left and that its events are stable, when
+    /// the incarnations of all ranks in the roster, as it had read it, added up to `known`. The rosters of all nodes show the rank as
+    /// finalizing soon after, unless it did not know of all restarts: then this is to be reported again, when it does.
     ///
     /// # Errors
     /// The agent is gone.
-    pub fn report_finalizing(&self) -> Result<(), ClientError> {
-        let sent = self.agent.send(&[FINALIZING]);
+    pub fn report_finalizing(&self, known: u64) -> Result<(), ClientError> {
+        let sent = self.agent.send(&finalizing_packet(known));
         sent.map_err(|why| ClientError::Memory { name: variable::AGENT, why })
     }
 
@@ -214,6 +216,22 @@ impl Client {
     pub fn network(&self) -> Option<&str> {
         self.network.as_deref()
     }
+}
+
+/// The packet of [`FINALIZING`].
+fn finalizing_packet(known: u64) -> [u8; 9] {
+    let mut packet = [FINALIZING; 9];
+    packet[1..].copy_from_slice(&known.to_le_bytes());
+    packet
+}
+
+/// What a packet says of a program that has completed: what the incarnations of all ranks, as its rank knew them, added up to. `None`:
+/// it says nothing of that.
+pub fn read_finalizing(packet: &[u8]) -> Option<u64> {
+    let (FINALIZING, known) = packet.split_first().map(|(first, rest)| (*first, rest))? else {
+        return None;
+    };
+    known.try_into().ok().map(u64::from_le_bytes)
 }
 
 /// The packet of [`LINK`].

@@ -5,6 +5,7 @@
 
 mod copies;
 mod exchange;
+mod finalizing;
 mod frames;
 mod held;
 mod links;

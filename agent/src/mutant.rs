@@ -99,6 +99,12 @@ mod in_tests {
         SetsSpread,
         /// Ranks of a lost node are started when one of the survivors has answered.
         OneAnswerIsEnough,
+        /// The launcher believes FINALIZING of a rank that does not know of all restarts.
+        StaleFinalizingBelieved,
+        /// Ranks stay FINALIZING in the roster when another one is restarted.
+        FinalizingKept,
+        /// They are LIVE again also when that one is to be started on another node, though they know of it.
+        FinalizingTakenBackTwice,
     }
 
     thread_local! {

@@ -16,7 +16,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         by_policy!(self.core.policy, resume(self))
     }
 
-    /// Begins the exchange of a rank that was started again with all others.
+    /// Begins the exchange of a rank that was started again: with those that are linked with it, or of which it has something.
     pub fn begin_exchange(&mut self) {
         by_policy!(self.core.policy, begin_exchange(self));
     }

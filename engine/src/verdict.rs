@@ -48,6 +48,9 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             }
             Life::Dead(_) | Life::Restarted(_) => {}
         }
+        if let Life::Restarted(incarnation) = life {
+            by_policy!(self.core.policy, runs_again(self, rank, incarnation));
+        }
     }
 
     /// The process that a link connects with is dead: nothing of it is taken in any more, though the link may be up

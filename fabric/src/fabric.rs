@@ -163,6 +163,14 @@ pub trait Fabric {
         true
     }
 
+    /// Begins a link with the incarnation of a peer that runs now, as the first send does: this process has something for it, or waits for
+    /// something of it. Does nothing where there is a link or one is being made, and where that incarnation was
+    /// [disconnected](Self::disconnect). A link with a later incarnation than the one known is reported when it is up. The default
+    /// is for fabrics whose peers connect by themselves.
+    fn connect(&mut self, peer: PeerId) {
+        let _ = peer;
+    }
+
     /// By [`Membership`](crate::Membership) this peer has closed its endpoint in good order: what is on its way is still handed
     /// over, and a link with it that is lost, also one that was lost before, ends as closed. For fabrics that make lost links anew.
     fn peer_finished(&mut self, peer: PeerId) {

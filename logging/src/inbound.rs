@@ -129,9 +129,9 @@ impl Inbound {
         }
     }
 
-    /// How many restarts of peers this rank knows of: the sum of the incarnations that it has met.
-    pub fn restarts_met(&self) -> u64 {
-        self.incarnations.iter().map(|&incarnation| u64::from(incarnation)).sum()
+    /// The incarnation of each rank, as far as this rank has met it.
+    pub fn incarnations(&self) -> impl Iterator<Item = u32> {
+        self.incarnations.iter().copied()
     }
 
     /// Whether what comes from this incarnation is believed.

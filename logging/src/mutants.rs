@@ -118,12 +118,16 @@ mutants! {
     FinalizingUngated = "finalizing-ungated",
     /// What the roster says of a program that is over is believed of a peer whose messages may be on their way.
     FinalizingBelievedOfLinked = "finalizing-believed-of-linked",
-    /// The same by a rank that was restarted, and has not connected with that peer yet.
-    FinalizingBelievedByRestarted = "finalizing-believed-by-restarted",
-    /// It is not believed of a peer of the same set, which was restarted together with this rank.
-    FinalizingOfSetNotBelieved = "finalizing-of-set-not-believed",
-    /// It is forgotten when a link with that incarnation is reported.
-    FinalizingForgotten = "finalizing-forgotten",
+    /// A rank that was restarted does not hear of it from ranks that have published it before.
+    FinalizingOnce = "finalizing-once",
+    /// A rank does not connect with a neighbour that was restarted.
+    RestartedNotCalled = "restarted-not-called",
+    /// Nor with the rank that a message is held for.
+    HeldCallsNobody = "held-calls-nobody",
+    /// A rank that resumes from a checkpoint does not connect with those of which that has something.
+    CheckpointedNotCalled = "checkpointed-not-called",
+    /// A rank that needs no link with one that was restarted does not count it.
+    RestartUncounted = "restart-uncounted",
     /// FINALIZE does not go to a peer that has connected since the program was over.
     LateCallerNotAnswered = "late-caller-not-answered",
     /// The first piece of a message of the restart exchange is taken for all of it.

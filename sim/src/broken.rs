@@ -12,4 +12,8 @@ pub enum Broken {
     SurvivorsNotAskedAgain,
     /// Survivors that have said what they hold believe what still comes from the dead.
     DeadStillBelieved,
+    /// The roster shows a rank as finalizing that does not know of a restart yet.
+    StaleFinalizing,
+    /// A rank that was restarted sees those as finalizing that have said so before.
+    FinalizingKept,
 }

@@ -190,10 +190,14 @@ impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
             elsewhere: vec![elsewhere::Elsewhere::default(); count],
             copies: case.copied,
             marks: vec![process::Mark::default(); count],
+            left: vec![None; count],
             oracle: Oracle::new(case),
         }));
         let net = SimNet::new(count, settings);
         net.watch(outside.clone());
+        if case.roster {
+            net.over_nodes(set_of.clone(), case.broken);
+        }
         Job {
             case,
             traced,
@@ -263,7 +267,7 @@ impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
         faults.sort_by_key(|(step, number, _)| (*step, *number));
         let mut faults = faults.into_iter().peekable();
         let (mut step, mut last, mut moved) = (0, 0, 0);
-        while !self.is_over() {
+        while !self.is_over() && !self.is_ended_by_launcher() {
             let given = match steps.map(|steps| steps.get(step)) {
                 None => None,
                 Some(Some(given)) => Some(*given),
@@ -317,6 +321,20 @@ impl<'a, const S: bool, const L: bool> Job<'a, S, L> {
             Some(live) => live.has_left(),
             None => closed.is_some() || self.case.deaths,
         })
+    }
+
+    /// Whether the launcher ends the job: a rank is done with all others, and another has died or was restarted, unknown to it. Between
+    /// nodes nobody sees a death at once.
+    fn is_ended_by_launcher(&self) -> bool {
+        let left = &self.outside.borrow().left;
+        let present: u64 =
+            self.incarnations.iter().map(|&incarnation| u64::from(incarnation)).sum();
+        let mut known = left.iter().flatten();
+        let is_missed = match self.ranks.iter().any(Option::is_none) {
+            true => known.next().is_some(),
+            false => known.any(|&known| known < present),
+        };
+        self.case.roster && self.case.logged && is_missed
     }
 
     /// A rank whose messages are not logged closes its endpoint when its program has ended. Views live on.

@@ -34,7 +34,7 @@ fn profile(mutant: Mutant) -> Option<Profile> {
         | Mutant::HeldNotNoted
         | Mutant::DoorOpen => Some(Profile::Survivors),
         Mutant::LostForgotten => Some(Profile::CausalLinks),
-        Mutant::LostLinkNotSettled => Some(Profile::Links),
+        Mutant::LostLinkNotSettled | Mutant::FinalizingEarly => Some(Profile::Links),
         Mutant::EventPassed => Some(Profile::Rings),
         Mutant::LoggerBelievesTornCut => Some(Profile::Logger),
         Mutant::StopNotLifted | Mutant::StopIgnored | Mutant::AnswersWithheld => {
@@ -54,6 +54,8 @@ fn profile(mutant: Mutant) -> Option<Profile> {
 fn profile_beside(broken: Broken) -> Option<Profile> {
     match broken {
         Broken::DownloadsUnstable => Some(Profile::Nodes),
+        Broken::StaleFinalizing => Some(Profile::Victim),
+        Broken::FinalizingKept => Some(Profile::Links),
         Broken::SurvivorsNotAskedAgain | Broken::DeadStillBelieved => Some(Profile::Survivors),
         _ => None,
     }
@@ -82,9 +84,7 @@ const NOT_FOUND: &[Mutant] = &[
     Mutant::CommittedNotRepeated,
     Mutant::LeaseNotReturned,
     Mutant::SendNotBegunAgain,
-    Mutant::FinalizingEarly,
     Mutant::LateCallerNotAnswered,
-    Mutant::FinalizingForgotten,
 ];
 
 /// Says which of them are not found, by a thread for each processor.

@@ -125,7 +125,7 @@ fn peer(endpoint: &Endpoint<impl Transport>, rank: Rank) -> Option<String> {
         None => {}
     }
     if peer.is_away() {
-        return Some(format!("rank {rank} was killed, and has not come back yet"));
+        return Some(format!("rank {rank} was killed, and has not connected again yet"));
     }
     if peer.is_finished {
         return Some(format!("{} has finalised", name(endpoint, rank)));

@@ -1,5 +1,6 @@
-//! Network addresses of the ranks of an MPI program: its connection to the launcher belongs to the MPI, so that they are in the
-//! roster, with the incarnation that each is of.
+//! Network addresses of the ranks in the roster, with the incarnation that each is of: those that have spoken with a rank look there
+//! for its next incarnation. Ranks of an MPI program learn all addresses from it, since their connection to the launcher belongs to the
+//! MPI.
 
 use super::not_joined;
 use crate::Error;
@@ -8,6 +9,7 @@ use crate::words::spans;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use taffrail_agent::client::Client;
+use taffrail_agent::roster::Reader;
 
 /// Pause between two looks at the roster.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -15,12 +17,29 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// A wait that takes longer is reported, and again when it has doubled.
 const LONG: Duration = Duration::from_secs(10);
 
+/// Publishes the address of this rank.
+///
+/// # Errors
+/// [`Error::Bootstrap`] when the agent is gone.
+pub(super) fn publish(client: &Client, own: SocketAddr) -> Result<(), Error> {
+    client.publish_address(own.to_string().as_bytes()).map_err(not_joined)
+}
+
+/// The address of the present incarnation of a rank, if it has published one.
+///
+/// # Errors
+/// [`Error::Bootstrap`] when the roster has something else than an address.
+pub(super) fn of(roster: &Reader<'_>, rank: u32) -> Result<Option<SocketAddr>, Error> {
+    let bytes = roster.address(rank).map_err(not_joined)?;
+    bytes.map(|bytes| parsed(rank, &bytes)).transpose()
+}
+
 /// Publishes the address of this rank, and waits until the roster has those of all ranks, of their present incarnations.
 ///
 /// # Errors
 /// [`Error::Bootstrap`] when the agent is gone, or the roster has something else than an address.
 pub(super) fn exchange(client: &Client, own: SocketAddr) -> Result<Vec<SocketAddr>, Error> {
-    client.publish_address(own.to_string().as_bytes()).map_err(not_joined)?;
+    publish(client, own)?;
     let (started, mut report_at) = (Instant::now(), LONG);
     loop {
         let (known, missing) = published(client)?;
@@ -46,8 +65,8 @@ fn published(client: &Client) -> Result<(Vec<SocketAddr>, Vec<u32>), Error> {
     let roster = client.roster().map_err(not_joined)?;
     let (mut known, mut missing) = (Vec::new(), Vec::new());
     for rank in 0..roster.ranks() {
-        match roster.address(rank).map_err(not_joined)? {
-            Some(bytes) => known.push(parsed(rank, &bytes)?),
+        match of(&roster, rank)? {
+            Some(address) => known.push(address),
             None => missing.push(rank),
         }
     }

@@ -36,7 +36,7 @@ impl Membership for Roster {
 
     fn finalizing(&mut self) {
         // An agent that is gone takes this rank along.
-        let _ = self.client.report_finalizing();
+        let _ = self.client.report_finalizing(self.known.incarnations());
     }
 
     fn is_settled(&self) -> bool {
@@ -45,6 +45,13 @@ impl Membership for Roster {
 }
 
 impl Known {
+    /// What the incarnations of all ranks add up to, as this rank has read them. The launcher compares it with that of its own roster
+    /// (*neighbours-only*). Incarnations only grow, and those that this rank has read are none that the launcher's roster does not have or
+    /// has had: so sums that are equal say that all incarnations are equal, and this rank knew of each restart.
+    fn incarnations(&self) -> u64 {
+        self.entries.iter().map(|entry| u64::from(entry.life.incarnation.0)).sum()
+    }
+
     fn read(&mut self, roster: &Reader<'_>, verdict: &mut dyn FnMut(PeerId, Life)) {
         let notice = Some(roster.notice());
         if std::mem::replace(&mut self.notice, notice) == notice {
@@ -95,6 +102,7 @@ mod tests {
         let mut writer = Writer::create(&words, 3, 7, (0, 1)).unwrap();
         let mut known = Known { me: 1, ..Known::default() };
         use RankState::{Dead, Finalizing, Finished, Live};
+        assert_eq!(known.incarnations(), 0, "before the first look");
         writer.publish(1, &[0, 1, 2].map(|rank| entry(rank, 0, Live)));
         assert_eq!(heard(&mut known, &words), []);
         writer.publish(2, &[entry(0, 0, Finished), entry(1, 0, Dead), entry(2, 0, Dead)]);
@@ -107,6 +115,13 @@ mod tests {
         let third = Incarnation(3);
         let expected = [(2, Life::Restarted(third)), (2, Life::Finalizing(third))];
         assert_eq!(heard(&mut known, &words), expected);
+        // Another one is restarted, and this is taken back and published again; so is the own rank, of which nothing is said.
+        writer.publish(5, &[entry(0, 4, Live), entry(1, 1, Live), entry(2, 3, Live)]);
+        assert_eq!(known.incarnations(), 3, "what was read counts");
+        assert_eq!(heard(&mut known, &words), [(0, Life::Restarted(Incarnation(4)))]);
+        assert_eq!(known.incarnations(), 8, "the own one is among them");
+        writer.publish(6, &[entry(2, 3, Finalizing)]);
+        assert_eq!(heard(&mut known, &words), [(2, Life::Finalizing(third))]);
     }
 
     #[test]

@@ -148,3 +148,18 @@ fn a_link_that_is_down_or_up_is_reported_as_it_is() {
         assert_eq!(read_link(wrong.as_bytes()), None, "{wrong:?}");
     }
 }
+
+#[test]
+fn a_program_that_has_completed_is_reported_with_what_its_rank_knows() {
+    let job = job(4);
+    Writer::create(job.memory.words(), 4, job_digest(NAME), (1, 3)).unwrap();
+    let client = client(&environment(&job)).unwrap().unwrap();
+    client.report_finalizing(0x0102_0304_0506_0708).unwrap();
+    let mut packet = [0; 200];
+    let len = job.agent.recv(&mut packet).unwrap();
+    assert_eq!(packet[..len], [b'e', 8, 7, 6, 5, 4, 3, 2, 1]);
+    assert_eq!(read_finalizing(&packet[..len]), Some(0x0102_0304_0506_0708));
+    for wrong in [&packet[..0], &packet[..1], &packet[..8], &packet[..10], &[b'l'; 9]] {
+        assert_eq!(read_finalizing(wrong), None, "{wrong:?}");
+    }
+}

@@ -2,7 +2,6 @@
 
 use super::nodes::NodeState;
 use super::{Action, Launcher, Report};
-use crate::roster::RankState;
 use crate::wire::{Frame, Hello, Malformed, Welcome};
 use crate::{NodeId, RankIncarnation};
 
@@ -137,7 +136,7 @@ impl Launcher {
                 self.output(node, bytes.len())?;
                 self.report(Report::Output { life, node, stream, bytes });
             }
-            Frame::Finalizing { .. } => self.change(life, node, RankState::Finalizing),
+            Frame::Finalizing { known, .. } => self.finalizing(life, node, known),
             Frame::Link { peer, down, .. } => self.link(life, peer, down)?,
             Frame::InputTaken { bytes, .. } => self.report(Report::InputTaken { life, bytes }),
             Frame::Put { key, value, .. } => {

@@ -341,6 +341,7 @@ impl Launcher {
                 rank.log = node;
                 let incarnation = rank.incarnation;
                 let life = RankIncarnation { rank: number as u32, incarnation };
+                self.take_back_finalizing(life);
                 self.change(life, node, RankState::Live);
                 if moves && !mutant!(ArrivalsNotCopied) {
                     self.mix(node);

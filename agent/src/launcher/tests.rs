@@ -1,4 +1,5 @@
 mod copies;
+mod finalizing;
 mod held;
 mod links;
 mod moves;

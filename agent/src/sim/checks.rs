@@ -16,6 +16,7 @@ impl World {
         self.check_one_acts()?;
         self.check_roster()?;
         self.check_barriers()?;
+        self.check_finalizing()?;
         self.check_sets()?;
         self.check_spared()
     }

@@ -27,6 +27,8 @@ pub struct Ended {
     pub together: u32,
     /// Nodes that were ended, since another one did not reach them.
     pub revoked: u32,
+    /// Ranks that have sent FINALIZING again, when they knew of a restart.
+    pub finalizing_again: u32,
     pub steps: u32,
 }
 
@@ -48,6 +50,7 @@ impl Ended {
         self.alone += other.alone;
         self.together += other.together;
         self.revoked += other.revoked;
+        self.finalizing_again += other.finalizing_again;
         self.steps += other.steps;
     }
 }

@@ -110,6 +110,15 @@ impl World {
         self.hosts[node].down.break_off();
     }
 
+    /// The launcher closes its end: what it has sent still arrives, and then the agent may notice.
+    pub fn close(&mut self, node: usize) {
+        self.hosts[node].up.break_off();
+        if !self.hosts[node].down.is_broken() && self.rng.bool() {
+            let late = self.now + self.rng.u64(0..3 * LEASE);
+            self.at(late, Happening::NoticesBreak(node, Side::Agent));
+        }
+    }
+
     /// The process of an agent ends: its ranks are killed by the kernel, its channel ends.
     pub fn end_agent(&mut self, node: usize) {
         self.hosts[node].agent = None;

@@ -147,12 +147,16 @@ impl World {
     pub fn step(&mut self, node: usize, life: RankIncarnation) -> Result<(), String> {
         let rank = life.rank;
         let barriers = self.hosts[node].barriers;
-        let Some(process) = self.hosts[node].processes.get_mut(&rank) else { return Ok(()) };
+        let Some(&process) = self.hosts[node].processes.get(&rank) else { return Ok(()) };
         if process.incarnation != life.incarnation {
             return Ok(());
         }
         if self.case.logs && self.waits_for_link(node, life) {
             self.goes_on(node, life);
+            return Ok(());
+        }
+        if self.case.logs && process.passed == BARRIERS {
+            self.stays(node, life);
             return Ok(());
         }
         if self.case.logs {

@@ -8,6 +8,7 @@ mod checks;
 mod copies;
 mod ended;
 mod faults;
+mod finalizing;
 mod held;
 mod life;
 mod links;
@@ -101,6 +102,7 @@ fn two_incarnations_of_a_rank_never_both_act() {
     assert!(all.revoked > 50, "nodes are ended that others do not reach: {all:?}");
     assert!(all.together > 50, "jobs finish after several nodes were lost at once: {all:?}");
     assert!(all.alone > 20, "jobs finish on the reliable host alone: {all:?}");
+    assert!(all.finalizing_again > 100, "completed ranks learn of restarts: {all:?}");
     assert!(share(all.moved, seeds) > 20, "ranks start on other nodes: {all:?}");
 }
 
@@ -164,5 +166,7 @@ mod mutants {
         former_log_used: FormerLogUsed,
         sets_spread: SetsSpread,
         lost_copy_counts: LostCopyCounts,
+        stale_finalizing_believed: StaleFinalizingBelieved,
+        finalizing_kept: FinalizingKept,
     }
 }

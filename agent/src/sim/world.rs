@@ -4,6 +4,7 @@ use super::case::{Case, Fault, LEASE};
 use super::channel::Arrival;
 use super::copies::Copying;
 use super::ended::Ended;
+use super::finalizing::Completed;
 use super::moves::Moves;
 use super::node::Host;
 use crate::agent::{self, Agent};
@@ -93,6 +94,8 @@ pub struct World {
     pub announced: Vec<u64>,
     pub copying: Copying,
     pub moves: Moves,
+    /// Ranks whose programs have completed.
+    pub completed: BTreeMap<RankIncarnation, Completed>,
     pub done: bool,
     pub ended: Ended,
     pub trace: Vec<String>,
@@ -124,6 +127,7 @@ impl World {
             stable: vec![0; ranks],
             announced: vec![0; ranks],
             copying: Copying::default(),
+            completed: BTreeMap::new(),
             done: false,
             ended: Ended::default(),
             trace: Vec::new(),
@@ -301,15 +305,6 @@ impl World {
             }
         }
         Ok(())
-    }
-
-    /// The launcher closes its end: what it has sent still arrives, and then the agent may notice.
-    fn close(&mut self, node: usize) {
-        self.hosts[node].up.break_off();
-        if !self.hosts[node].down.is_broken() && self.rng.bool() {
-            let late = self.now + self.rng.u64(0..3 * LEASE);
-            self.at(late, Happening::NoticesBreak(node, Side::Agent));
-        }
     }
 
     /// An agent handles an event, or it waits until that runs again.

@@ -81,7 +81,7 @@ fn of_rank(kind: u8, life: RankIncarnation, from: &mut Reader<'_>) -> Result<Fra
         41 => read_link(life, from)?,
         42 => Frame::Bring { life, order: read_bring(from)? },
         43 => Frame::Brought { life, epoch: from.u64("epoch")?, why: from.text("why")? },
-        44 => Frame::Finalizing { life },
+        44 => Frame::Finalizing { life, known: from.u64("known")? },
         _ => {
             let (wave, target) = (from.u64("wave")?, from.u64("target")?);
             let (committed, schedule) = (from.u64("committed")?, from.u64("schedule")?);

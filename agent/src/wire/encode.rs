@@ -64,7 +64,7 @@ impl Frame {
             | Frame::Link { life, .. }
             | Frame::Bring { life, .. }
             | Frame::Brought { life, .. }
-            | Frame::Finalizing { life }
+            | Frame::Finalizing { life, .. }
             | Frame::Left { life, .. } => Some(*life),
             _ => None,
         }
@@ -145,7 +145,7 @@ impl Frame {
             Frame::Uncopied { epoch, why } => write_failed(37, *epoch, why, to),
             Frame::Bring { order, .. } => write_bring(order, to),
             Frame::Brought { epoch, why, .. } => write_failed(43, *epoch, why, to),
-            Frame::Finalizing { .. } => 44,
+            Frame::Finalizing { known, .. } => word(44, *known, to),
             Frame::AskHeld { number } => word(38, *number, to),
             Frame::Network { network } => text(40, network, to),
             Frame::Link { peer, down, .. } => write_link(*peer, down.as_deref(), to),

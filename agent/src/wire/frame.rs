@@ -51,7 +51,7 @@ pub enum Frame {
     Link { life: RankIncarnation, peer: RankIncarnation, down: Option<String> },
     Bring { life: RankIncarnation, order: BringOrder },
     Brought { life: RankIncarnation, epoch: u64, why: String },
-    Finalizing { life: RankIncarnation },
+    Finalizing { life: RankIncarnation, known: u64 },
 }
 
 /// Where an event logger of a node copies the events of its ranks to.

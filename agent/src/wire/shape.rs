@@ -89,7 +89,7 @@ pub(super) static SHAPES: [Shape; 44] = [
     shape("LINK", "U", true, TEXT),
     shape("BRING", "D", true, TEXT),
     shape("BROUGHT", "U", true, TEXT),
-    shape("FINALIZING", "U", true, 0),
+    shape("FINALIZING", "U", true, 8),
 ];
 
 /// A header whose every field was checked.

@@ -5,7 +5,7 @@ use super::shape::{Direction, HEADER, Header};
 use super::{Frame, Malformed};
 
 /// The version of the protocol and of the roster.
-pub const VERSION: u32 = 11;
+pub const VERSION: u32 = 12;
 
 /// Bytes of the preamble.
 pub const PREAMBLE: usize = 24;

@@ -39,6 +39,13 @@ impl<H: Host> Logging<H> {
         }
     }
 
+    /// Another rank was restarted, and learns the end of this program only from a rank that knows of that (*neighbours-only*).
+    pub(super) fn publish_again(&mut self) {
+        if let Finalizing::Published = self.finalizing {
+            self.finalizing = Finalizing::Waits(Dependencies::default());
+        }
+    }
+
     /// Whether FINALIZING waits for nothing any more.
     pub(super) fn is_finalizing_stable(&mut self) -> bool {
         self.refresh_causal();

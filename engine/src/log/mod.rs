@@ -206,6 +206,11 @@ impl<H: Host> Logging<H> {
         self.is_one_set || self.links[rank as usize].same_set
     }
 
+    /// The incarnation of each rank, as far as this rank has met it, or needs no link with it.
+    pub fn incarnations(&self) -> impl Iterator<Item = u32> {
+        self.inbound.incarnations()
+    }
+
     /// Gets ready for the event that is expected next, with these flags: a rank that waits has the time, and one
     /// that has something to answer has not.
     #[inline]

@@ -42,6 +42,8 @@ impl<H: Host> Logging<H> {
             let events = replay.clock() - clock;
             tracing::info!(incarnation, events, "started again: replaying");
         }
+        let mut inbound = Inbound::new(ranks);
+        inbound.met(me, incarnation);
         let is_one_set = sets.iter().all(|&set| set == mine);
         Ok(Logging {
             me,
@@ -61,7 +63,7 @@ impl<H: Host> Logging<H> {
             recheck: Recheck::default(),
             pending_answer: None,
             outbound: Outbound::new(ranks, first),
-            inbound: Inbound::new(ranks),
+            inbound,
             events,
             causal: causal.map(Box::new),
             frame: Vec::new(),

@@ -9,7 +9,7 @@ use crate::peer::Destination;
 use crate::policy::protocol::Recovery;
 use crate::{Engine, Rank};
 use taffrail_fabric::{Fabric, Fault, Incarnation, Payload, PeerId, SendMemory};
-use taffrail_logging::{Meeting, MsgId, Received, Restart, RestartPhase, mutant};
+use taffrail_logging::{Meeting, MsgId, PeerNumbers, Received, Restart, RestartPhase, mutant};
 
 impl<P: Logged> Recovery<P> for Logging<P::Host> {
     fn suspended(core: &mut Core<P>, rank: Rank, partial: Vec<(MsgId, Destination)>) {
@@ -32,18 +32,17 @@ impl<P: Logged> Recovery<P> for Logging<P::Host> {
     }
 
     fn resumes(core: &mut Core<P>, rank: Rank, incarnation: u32) -> bool {
-        let CoreParts { log, peers, .. } = core.parts();
-        let meeting = log.inbound.met(rank, incarnation);
+        let meeting = core.meet(rank, incarnation);
         if meeting == Meeting::Old && !mutant!(OldIncarnationMet) {
             tracing::warn!(rank, incarnation, "an earlier incarnation has connected");
             return false;
         }
-        let (link, peer) = (&mut log.links[rank as usize], &mut peers[rank as usize]);
-        if meeting == Meeting::Restarted {
-            // Where there was no link with the one before, its death was no loss of one, and the roster may have said that its
-            // program was over.
-            peer.is_finished &= mutant!(SilenceKept);
+        if meeting == Meeting::Restarted && !core.peers[rank as usize].is_away() {
+            // There was no link with the one before, whose death has not been heard of: what is sent waits for the exchange.
+            core.peer_suspended(rank);
         }
+        let CoreParts { log, peers, .. } = core.parts();
+        let (link, peer) = (&mut log.links[rank as usize], &mut peers[rank as usize]);
         // Both processes live, and messages on the lost link have arrived or not: both send RESTART1.
         link.is_first |=
             peer.is_away() && meeting == Meeting::Known && !mutant!(LostLinkNotSettled);
@@ -145,10 +144,37 @@ impl<P: Logged> Recovery<P> for Logging<P::Host> {
         for rank in 0..engine.size() {
             let incarnation = engine.fabric.incarnation(PeerId(rank)).0;
             let log = engine.core.log();
-            if rank != log.me {
-                log.inbound.met(rank, incarnation);
-                Self::reconnected(engine, rank);
+            if rank == log.me {
+                continue;
             }
+            log.inbound.met(rank, incarnation);
+            if engine.fabric.was_linked(PeerId(rank)) {
+                Self::reconnected(engine, rank);
+            } else if engine.needs_link(rank) && !mutant!(CheckpointedNotCalled) {
+                // Where either has something of the other in its checkpoint or the log of that. The exchange begins when the link is up.
+                engine.fabric.connect(PeerId(rank));
+            }
+        }
+    }
+
+    /// A rank that has, or may have, something for one that was restarted connects with it: there may be many others, which only count it
+    /// (*neighbours-only*).
+    fn runs_again<F: Fabric + SendMemory>(
+        engine: &mut Engine<F, P>,
+        rank: Rank,
+        incarnation: Incarnation,
+    ) {
+        let needs_link = engine.needs_link(rank);
+        let log = engine.core.log();
+        if !mutant!(FinalizingOnce) {
+            log.publish_again();
+        }
+        if !needs_link {
+            if !mutant!(RestartUncounted) {
+                engine.core.meet(rank, incarnation.0);
+            }
+        } else if !mutant!(RestartedNotCalled) {
+            engine.fabric.connect(PeerId(rank));
         }
     }
 
@@ -162,25 +188,16 @@ impl<P: Logged> Recovery<P> for Logging<P::Host> {
     }
 
     /// A peer with a link sends FINALIZE over it, behind its messages. A peer without one has sent this rank nothing, and never will: a
-    /// peer publishes this after its links are up (*neighbours-only*). A restarted rank connects with all ranks of other sets, and
-    /// receives FINALIZE from them. The ranks of its set have restarted with it, and have no message for it from before.
+    /// peer publishes this after its links are up, those with ranks that were restarted as well, of all of which it knew
+    /// (*neighbours-only*).
     fn peer_finalizing<F: Fabric + SendMemory>(
         engine: &mut Engine<F, P>,
         rank: Rank,
         incarnation: Incarnation,
     ) {
         let is_linked = engine.fabric.was_linked(PeerId(rank));
-        let log = engine.core.log();
-        let connects =
-            log.incarnation > 0 && (!log.is_same_set(rank) || mutant!(FinalizingOfSetNotBelieved));
-        if (!is_linked || mutant!(FinalizingBelievedOfLinked))
-            && (!connects || mutant!(FinalizingBelievedByRestarted))
-        {
-            // A link with it that is reported later is no news of a further incarnation.
-            if !mutant!(FinalizingForgotten) && log.inbound.met(rank, incarnation.0) == Meeting::Old
-            {
-                return;
-            }
+        let is_present = engine.core.log().inbound.believes(rank, incarnation.0);
+        if is_present && (!is_linked || mutant!(FinalizingBelievedOfLinked)) {
             engine.core.finalize_received(rank);
         }
     }
@@ -208,8 +225,21 @@ impl<P: Logged> Recovery<P> for Logging<P::Host> {
     /// Notes it where the launcher sees it.
     fn leave<F: Fabric + SendMemory>(engine: &mut Engine<F, P>) {
         let log = engine.core.log();
-        // Of incarnations whose connection was reported, or which are finalizing: another may be on its way, and needs this rank.
-        log.events.leave(log.inbound.restarts_met() + u64::from(log.incarnation));
+        // Of incarnations that are linked with this rank, or need no link: another may be on its way, and needs this rank.
+        log.events.leave(log.incarnations().map(u64::from).sum());
+    }
+}
+
+impl<P: Logged> Core<P> {
+    /// An incarnation of a rank has connected, or needs no link with this rank.
+    fn meet(&mut self, rank: Rank, incarnation: u32) -> Meeting {
+        let CoreParts { log, peers, .. } = self.parts();
+        let meeting = log.inbound.met(rank, incarnation);
+        if meeting == Meeting::Restarted {
+            // The program of the one before may have completed, and that of this one has not.
+            peers[rank as usize].is_finished &= mutant!(SilenceKept);
+        }
+        meeting
     }
 }
 
@@ -266,8 +296,30 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
             let is_neighbour = sends_all || self.fabric.was_linked(PeerId(rank));
             if is_neighbour && self.lacks_finalize(rank) {
                 self.send_finalize(rank);
+            } else if sends_all && self.core.peers[rank as usize].is_away() {
+                self.fabric.connect(PeerId(rank));
             }
         }
+    }
+
+    /// Whether this rank has something for another one, or may have it: they have spoken with each other (*neighbours-only*). The ranks
+    /// of a set are few, and keep nothing for each other.
+    fn needs_link(&mut self, rank: Rank) -> bool {
+        let CoreParts { log, numbers, .. } = self.core.parts();
+        let PeerNumbers { sent, expected } = numbers.of(rank);
+        let have_spoken = sent.all().chain(expected.all()).next().is_some();
+        have_spoken || log.is_same_set(rank) || self.fabric.was_linked(PeerId(rank))
+    }
+
+    /// Whether FINALIZE was sent to all ranks with a link that are not gone, those that are to be restarted as well.
+    fn neighbours_have_finalize(&mut self) -> bool {
+        let Engine { fabric, core, .. } = self;
+        let CoreParts { log, peers, .. } = core.parts();
+        let lacks_it = |(rank, link): (Rank, &Link)| {
+            let is_neighbour = rank != log.me && fabric.was_linked(PeerId(rank));
+            is_neighbour && !link.finalize_sent && peers[rank as usize].fault.is_none()
+        };
+        !(0..).zip(&log.links).any(lacks_it)
     }
 
     /// Whether FINALIZE is still to be sent to a rank that is there.
@@ -276,11 +328,11 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
         !is_away && !self.core.log().links[rank as usize].finalize_sent
     }
 
-    /// Publishes once that this program has completed, when FINALIZE has left to all ranks with a link and the events before it are
-    /// stable. Each of those ranks has that link as well by then, and waits for FINALIZE over it.
+    /// Publishes that this program has completed, once, and once more after each restart of a rank: when FINALIZE has left to all ranks
+    /// with a link and the events before it are stable. Each of those ranks has that link as well by then, and waits for FINALIZE over it.
     fn publish_finalizing(&mut self) {
         if self.core.log().is_finalizing_stable()
-            && (self.has_flushed() || mutant!(FinalizingEarly))
+            && (self.neighbours_have_finalize() && self.has_flushed() || mutant!(FinalizingEarly))
         {
             self.core.log().finalizing = Finalizing::Published;
             self.core.membership.finalizing();

@@ -16,7 +16,7 @@ use crate::send::source_of;
 use crate::tx::{Tx, transmit};
 use crate::{Dest, Error, NotNow, Rank};
 use crate::{EAGER_LOGGED, LONG_LOGGED};
-use taffrail_fabric::{Fabric, SendMemory, Source};
+use taffrail_fabric::{Fabric, PeerId, SendMemory, Source};
 use taffrail_logging::{Entry, Next, Numbers, Sending, Ticket, mutant};
 
 impl<H: Host> Logging<H> {
@@ -192,6 +192,10 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
             is_sent = log.write_and_send(fabric, to.rank, &mut leaving, parts, (step, at_once));
         }
         self.is_logged(to.rank, leaving, sync, (leaves && !is_sent).then_some(ticket));
+        if sending == Sending::Hold && !mutant!(HeldCallsNobody) {
+            // Perhaps they have not spoken with each other yet.
+            self.fabric.connect(PeerId(to.rank));
+        }
         Ok(())
     }
 

@@ -226,7 +226,7 @@ enum Trouble {
 
 /// Takes a new connection, and hears of it before anything is sent over it.
 fn connect(engine: &mut Rank0Or1, connection: Connection) {
-    engine.fabric.connect(connection).unwrap();
+    engine.fabric.add_connection(connection).unwrap();
     engine.progress();
 }
 

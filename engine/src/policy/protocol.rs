@@ -158,8 +158,11 @@ pub trait Recovery<P: Policy> {
         Err(unexpected_determinants())
     }
 
-    /// This rank was started again: begins the exchange with all other ranks.
+    /// This rank was started again: begins the exchange with those that it is linked with, or has something of.
     fn begin_exchange<F: Fabric + SendMemory>(_: &mut Engine<F, P>) {}
+
+    /// By [`Membership`](taffrail_fabric::Membership) a rank runs again.
+    fn runs_again<F: Fabric + SendMemory>(_: &mut Engine<F, P>, _: Rank, _: Incarnation) {}
 
     /// The program is over: says so to all other ranks. `false` when this rank need not wait for theirs to be over.
     fn begin_to_leave<F: Fabric + SendMemory>(_: &mut Engine<F, P>) -> bool {

@@ -103,6 +103,10 @@ impl<F: Fabric, const IN_ORDER: bool, const STREAMING: bool, const LEASING: bool
         self.inner.was_linked(peer)
     }
 
+    fn connect(&mut self, peer: PeerId) {
+        self.inner.connect(peer);
+    }
+
     fn peer_finished(&mut self, peer: PeerId) {
         self.inner.peer_finished(peer);
     }

@@ -67,6 +67,8 @@ pub struct Config {
     /// Reports that the host of a peer, of this incarnation, has not answered for a second or longer (why), now and then as long as
     /// that lasts, and once (`None`) when it has answered or nobody tries any more.
     pub report_link: fn(PeerId, Incarnation, Option<&str>),
+    /// Where a peer is to be found now, by the job's directory; `None` if that is not known.
+    pub look_up: fn(PeerId) -> Option<Contact>,
 }
 
 impl Config {
@@ -84,6 +86,7 @@ impl Config {
         say: |what| tracing::warn!("{what}"),
         tally: None,
         report_link: |_, _, _| {},
+        look_up: |_| None,
     };
 }
 
@@ -125,9 +128,10 @@ pub struct TcpFabric {
 
 enum Peer {
     Myself,
-    /// It has an address, and there was no message yet. Whether the link's coming up is news.
+    /// It has an address, and there was no message yet. Whether the link's coming up is news, and whether there was one before.
     Fresh {
         is_news: bool,
+        was_linked: bool,
     },
     /// There is a link, or one is being made.
     Up(Box<Link>),
@@ -136,13 +140,22 @@ enum Peer {
         fault: Fault,
         last: Incarnation,
         is_final: bool,
+        was_linked: bool,
     },
 }
 
 impl Peer {
     /// A link that the peer may begin anew.
     fn down(fault: Fault, last: Incarnation) -> Peer {
-        Peer::Down { fault, last, is_final: false }
+        Peer::Down { fault, last, is_final: false, was_linked: true }
+    }
+
+    /// Whether there is or was a link.
+    fn was_linked(&self) -> bool {
+        match self {
+            Peer::Myself | Peer::Up(_) => true,
+            Peer::Fresh { was_linked, .. } | Peer::Down { was_linked, .. } => *was_linked,
+        }
     }
 }
 
@@ -154,7 +167,7 @@ enum News {
 
 impl TcpFabric {
     /// The fabric of rank `me` of `ranks`, with these connections. Ranks without one can be
-    /// [connected](Self::connect) later.
+    /// [added](Self::add_connection) later.
     ///
     /// # Errors
     /// [`SetupError`], if the connections are not stream sockets with other ranks of the job, one for each.
@@ -206,7 +219,7 @@ impl TcpFabric {
     ///
     /// # Errors
     /// As of [`new`](Self::new). An existing connection stays.
-    pub fn connect(&mut self, connection: Connection) -> Result<(), SetupError> {
+    pub fn add_connection(&mut self, connection: Connection) -> Result<(), SetupError> {
         let (peer, incarnation) = (connection.peer, connection.incarnation);
         self.put(connection)?;
         self.news.push_back(News::Link(peer, LinkEvent::Up(incarnation)));
@@ -241,7 +254,8 @@ impl TcpFabric {
         };
         self.end_outage(peer);
         let is_final = matches!(event, LinkEvent::Closed);
-        let down = Peer::Down { fault: fault.clone(), last: self.incarnation(peer), is_final };
+        let (last, was_linked) = (self.incarnation(peer), self.peers[peer.index()].was_linked());
+        let down = Peer::Down { fault: fault.clone(), last, is_final, was_linked };
         match std::mem::replace(&mut self.peers[peer.index()], down) {
             Peer::Up(mut link) => {
                 link.suspend(&self.watch);

@@ -79,11 +79,6 @@ impl Outage {
         is_long.then_some(took)
     }
 
-    /// When that is to be said next.
-    pub(crate) fn long_at(&self) -> Instant {
-        self.since + self.quiet
-    }
-
     /// The connection that was made is lost as well. It may have carried something that was not acknowledged yet: only where
     /// the one before has carried nothing, by the word of the peer, the time counts from the first loss.
     pub(crate) fn lost_again(&mut self, now: Instant, why: String) {
@@ -175,10 +170,10 @@ mod tests {
         let said =
             (0..100).filter(|&second| outage.long(begun + Duration::from_secs(second)).is_some());
         assert_eq!(said.collect::<Vec<_>>(), [10, 20, 40, 80]);
-        assert_eq!(outage.long_at(), begun + Duration::from_secs(160));
+        assert!(outage.long(begun + Duration::from_secs(159)).is_none());
         // Nobody has looked for long.
         assert!(outage.long(begun + Duration::from_secs(1000)).is_some());
-        assert_eq!(outage.long_at(), begun + Duration::from_secs(1280));
+        assert!(outage.long(begun + Duration::from_secs(1279)).is_none());
     }
 
     thread_local! {

@@ -366,7 +366,7 @@ fn a_new_connection_replaces_the_old_one_and_nothing_of_that_comes_after_it() {
     let (here, mut there) = UnixStream::pair().unwrap();
     there.write_all(&frame(1, 2, b"new")).unwrap();
     assert!(!fabric.drained(PEER, Incarnation(0)));
-    fabric.connect(connection(1, 5, here)).expect("a stream socket");
+    fabric.add_connection(connection(1, 5, here)).expect("a stream socket");
     assert_eq!(fabric.arm(), Arming::Ready);
     assert!(fabric.drained(PEER, Incarnation(4)) && !fabric.drained(PEER, Incarnation(5)));
     assert_eq!(fabric.incarnation(PEER), Incarnation(5));

@@ -53,8 +53,8 @@ fn ranks_that_are_none_are_refused_and_ranks_without_a_connection_have_none() {
     let vacant = fabric.send(PeerId(2), Head::default(), Source::Bytes(b"anybody?"));
     assert_eq!(vacant, Err(Refused::Failed(Fault::Vacant)));
     let ((here, _there), mut notes) = (pair(), Notes::default());
-    fabric.connect(connection(2, 0, here)).unwrap();
-    assert!(fabric.connect(connection(1, 0, pair().0)).is_err());
+    fabric.add_connection(connection(2, 0, here)).unwrap();
+    assert!(fabric.add_connection(connection(1, 0, pair().0)).is_err());
     notes.settle(&mut fabric);
     let up = taffrail_fabric::LinkEvent::Up(Incarnation(0));
     assert_eq!(notes.take(), [Event::Link(2, up)]);

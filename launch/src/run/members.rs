@@ -10,13 +10,13 @@ use rustix::net::{
     SocketType,
 };
 use rustix::process::{Pid, PidfdFlags};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use taffrail_agent::RankIncarnation;
 use taffrail_agent::client::variable::AGENT;
-use taffrail_agent::client::{ADDRESS, FINALIZING, LINK, read_link};
+use taffrail_agent::client::{ADDRESS, FINALIZING, LINK, read_finalizing, read_link};
 
 /// Bytes of the longest message; what is longer is cut.
 const MESSAGE_MAX: usize = 4096;
@@ -31,8 +31,8 @@ pub struct Members {
     addresses: BTreeMap<usize, Vec<u8>>,
     /// What each rank has reported last of its link with each other one, until it is taken.
     links: BTreeMap<(usize, u32), LinkReport>,
-    /// Ranks whose programs have completed, until they are taken.
-    finalizing: BTreeSet<usize>,
+    /// Ranks whose programs have completed, and the sum of incarnations that each has reported last with that, until they are taken.
+    finalizing: BTreeMap<usize, u64>,
 }
 
 /// The incarnation at the other end of a link, and why the link is down, if it is.
@@ -49,7 +49,7 @@ impl Members {
     pub fn new(ranks: u32) -> Members {
         let connections = (0..ranks).map(|_| None).collect();
         let (watched, addresses, links) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
-        Members { connections, watched, addresses, links, finalizing: BTreeSet::new() }
+        Members { connections, watched, addresses, links, finalizing: BTreeMap::new() }
     }
 
     /// Gives the next life of a rank a connection. Those of the life before are no members any more, and what they said that was not
@@ -101,7 +101,10 @@ impl Members {
                 Ok((len, _)) if buffer[..len].starts_with(&[ADDRESS]) => {
                     self.addresses.insert(rank, buffer[1..len].to_vec());
                 }
-                Ok((len, _)) if buffer[..len] == [FINALIZING] => _ = self.finalizing.insert(rank),
+                Ok((len, _)) if buffer[..len].starts_with(&[FINALIZING]) => {
+                    let known = read_finalizing(&buffer[..len]);
+                    self.finalizing.extend(known.map(|known| (rank, known)));
+                }
                 Ok((len, _)) if buffer[..len].starts_with(&[LINK]) => {
                     let report = read_link(&buffer[..len]);
                     let of_others = report.filter(|(peer, _)| self.is_other(rank, peer.rank));
@@ -121,8 +124,9 @@ impl Members {
         std::mem::take(&mut self.addresses)
     }
 
-    /// Ranks whose programs are over, as they have said since this was asked last.
-    pub fn take_finalizing(&mut self) -> BTreeSet<usize> {
+    /// Ranks whose programs are over, as they have said since this was asked last, and what the incarnations of all ranks added up to
+    /// when each of them said it last.
+    pub fn take_finalizing(&mut self) -> BTreeMap<usize, u64> {
         std::mem::take(&mut self.finalizing)
     }
 
@@ -254,7 +258,11 @@ mod tests {
         let mut speak = |members: &mut Members, rank: usize| {
             members.env(rank, &mut env).unwrap();
             let theirs = env.inherited.last().unwrap();
-            for packet in [&[FINALIZING][..], &[ADDRESS, 7], &[FINALIZING]] {
+            let finalizing = |known: u8| [FINALIZING, known, 0, 0, 0, 0, 0, 0, 0];
+            // The last one counts; what is too short or too long says nothing.
+            let (first, last) = (finalizing(2), finalizing(3));
+            let too_long = [&finalizing(4)[..], &[0]].concat();
+            for packet in [&first[..], &[ADDRESS, 7], &last, &[FINALIZING], &too_long] {
                 rustix::net::send(theirs, packet, SendFlags::NOSIGNAL).unwrap();
             }
             assert!(members.hear(rank, 0).is_empty());
@@ -262,7 +270,7 @@ mod tests {
         speak(&mut members, 0);
         speak(&mut members, 1);
         members.env(0, &mut RankEnv::default()).unwrap();
-        assert_eq!(members.take_finalizing(), [1].into());
+        assert_eq!(members.take_finalizing(), [(1, 3)].into());
         assert_eq!(members.take_addresses(), [(1, vec![7])].into());
         assert!(members.take_finalizing().is_empty());
     }

@@ -4,7 +4,8 @@ use super::Mutant;
 use super::coverage::Situation;
 use super::messages::lost_link;
 use super::roster::Verdicts;
-use super::state::{Link, Net, State, What};
+use super::state::{Link, Net, Process, State, What};
+use crate::broken::Broken;
 use taffrail_fabric::{Fault, Incarnation, Life, LinkEvent, PeerId};
 
 impl Net {
@@ -82,13 +83,29 @@ impl Net {
         self.cut_channel((b, a));
         for (rank, peer, incarnation) in [(a, b, of[1]), (b, a, of[0])] {
             let end = self.end_mut(rank, peer);
-            (end.link, end.ended) = (Link::Coming, None);
+            (end.link, end.ended, end.asked, end.was_used) = (Link::Coming, None, None, true);
             let up = || What::Link(LinkEvent::Up(Incarnation(incarnation)));
             self.push(rank, peer, up());
             if self.has(Mutant::UpTwice) {
                 self.push(rank, peer, up());
             }
         }
+    }
+
+    /// A process asks for a link with the incarnation of a peer that its roster has now.
+    pub(super) fn ask(&mut self, rank: usize, peer: usize) {
+        let present = self.processes[peer].incarnation;
+        let end = self.end_mut(rank, peer);
+        if !end.is_up() && end.cut != Some(Incarnation(present)) {
+            self.call(rank, peer, present);
+        }
+    }
+
+    /// A process begins to make a link with this incarnation of a peer.
+    pub(super) fn call(&mut self, rank: usize, peer: usize, incarnation: u32) {
+        let end = self.end_mut(rank, peer);
+        (end.asked, end.was_used) = (Some(incarnation), true);
+        self.say(|| format!("call {rank} {peer}.{incarnation}"));
     }
 
     /// The incarnation of a peer that the link connects with, or has connected with last: also before that is reported.
@@ -124,7 +141,7 @@ impl Net {
         if end.cut == Some(of) {
             return;
         }
-        (end.cut, end.ended, end.was_used) = (Some(of), None, true);
+        (end.cut, end.ended) = (Some(of), None);
         let (was_up, is_reported) = (end.is_up(), end.is_reported);
         self.say(|| format!("disconnect {rank} {peer}"));
         self.processes[rank].ready.retain(|ready| {
@@ -138,8 +155,9 @@ impl Net {
         if is_reported {
             self.push(rank, peer, What::Link(LinkEvent::Broken(why)));
         }
+        let was_linked = self.was_linked(peer, rank);
         let other = self.end_mut(peer, rank);
-        if was_up && other.is_up() && rank != peer {
+        if was_up && other.is_up() && was_linked && rank != peer {
             other.ended.get_or_insert(Fault::Lost("the peer has ended the link".into()));
         }
     }
@@ -195,9 +213,12 @@ impl Net {
         process.verdicts = Verdicts::default();
         self.lives[rank].push(life);
         for peer in (0..self.count()).filter(|&peer| peer != rank) {
-            let is_alive = self.lives(peer);
+            let (is_alive, was_linked) = (self.lives(peer), self.was_linked(peer, rank));
             let end = self.end_mut(peer, rank);
-            if is_alive && end.is_up() {
+            if is_alive && end.is_up() && !was_linked {
+                // There is nothing whose end it could see.
+                (end.link, end.is_reported) = (Link::Unasked, false);
+            } else if is_alive && end.is_up() {
                 // A process that closes takes a link along that had broken before.
                 end.ended.get_or_insert(fault.clone());
             }
@@ -206,6 +227,9 @@ impl Net {
 
     /// A dead process is started again. It knows what became of the others.
     pub(super) fn restart(&mut self, rank: usize) {
+        if self.broken != Some(Broken::FinalizingKept) {
+            self.take_finalizing_back();
+        }
         // Its roster has the present state of each: those whose programs are over, too.
         let is_over = |lives: &Vec<Life>| matches!(lives.last(), Some(Life::Finalizing(_)));
         let of = |lives: &Vec<Life>| lives.len() - usize::from(is_over(lives));
@@ -219,16 +243,40 @@ impl Net {
         self.lives[rank].push(Life::Restarted(incarnation));
         self.processes[rank].heard[rank] += 1;
         for peer in 0..self.count() {
+            let is_far = self.are_far(rank, peer);
+            let present = self.processes[peer].incarnation;
             let end = self.end_mut(rank, peer);
-            (end.cut, end.ended, end.incarnation) = (None, None, 0);
+            (end.cut, end.ended, end.asked) = (None, None, None);
+            end.incarnation = if is_far { present } else { 0 };
             end.was_used = false;
             end.is_reported = peer == rank;
             end.link = match peer == rank {
                 true => Link::Up,
+                false if is_far => Link::Unasked,
                 false => Link::Down(Fault::Lost("not connected yet".into())),
             };
         }
         self.end_mut(rank, rank).incarnation = incarnation.0;
+    }
+
+    /// The rosters show nobody as finalizing any more: each rank says so again that knows of the restart (*neighbours-only*).
+    fn take_finalizing_back(&mut self) {
+        for of in 0..self.count() {
+            if let Some(Life::Finalizing(_)) = self.lives[of].last() {
+                self.lives[of].pop();
+                let count = self.lives[of].len();
+                for process in &mut self.processes {
+                    process.heard[of] = process.heard[of].min(count);
+                }
+            }
+        }
+    }
+
+    /// Whether a process has heard of all restarts.
+    pub(super) fn knows_all_restarts(&self, rank: usize) -> bool {
+        let Process { heard, verdicts, .. } = &self.processes[rank];
+        let mut unheard = heard.iter().zip(&self.lives).flat_map(|(&heard, lives)| &lives[heard..]);
+        !verdicts.hide_a_restart() && !unheard.any(|life| matches!(life, Life::Restarted(_)))
     }
 
     /// A process hears of the life of another.

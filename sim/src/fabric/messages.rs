@@ -2,7 +2,9 @@
 
 use super::coverage::Situation;
 use super::ram::Span;
-use super::state::{Arrival, Content, Message, Net, Process, Ready, Rest, Sending, State, What};
+use super::state::{
+    Arrival, Content, Link, Message, Net, Process, Ready, Rest, Sending, State, What,
+};
 use super::watch::Frame;
 use super::{Amount, Mutant};
 use taffrail_fabric::{Fault, Head, Refused, Sent, Token};
@@ -22,6 +24,10 @@ impl Net {
         let (got, limit) = (content.len(), self.settings.max_message);
         if got > limit {
             return Err(Refused::TooLong { got, limit });
+        }
+        if self.end(from, to).link == Link::Unasked {
+            self.call(from, to, self.end(from, to).incarnation);
+            return Err(Refused::Busy);
         }
         if let Some(fault) = self.end(from, to).fault() {
             return Err(Refused::Failed(fault));
@@ -65,7 +71,9 @@ impl Net {
             self.sends.insert(number, Sending { from, to, incarnation, token, result });
         }
         self.end_mut(from, to).was_used = true;
-        self.end_mut(to, from).was_used = true;
+        // Perhaps the process that the link was with is dead, which the sender has not noticed.
+        let other = self.end_mut(to, from);
+        other.was_used |= other.is_up();
         let of = self.processes[from].incarnation;
         let is_lost = self.has(Mutant::MessageLost) && number.is_multiple_of(SPOILT);
         let channel = self.channel_mut(from, to);

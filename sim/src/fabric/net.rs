@@ -6,6 +6,7 @@ use super::sim_fabric::SimFabric;
 use super::state::{Kinds, Link, Net, State, Violation};
 use super::watch::Watch;
 use super::{Settings, Step};
+use crate::broken::Broken;
 use std::cell::RefCell;
 use std::rc::Rc;
 use taffrail_fabric::{Incarnation, Life};
@@ -29,6 +30,17 @@ impl<const ORDERED: bool, const STREAMS: bool, const LEASES: bool>
     /// The fabric of a process, once at the beginning and once after each [`Step::Restart`].
     pub fn open(&self, rank: usize) -> SimFabric<ORDERED, STREAMS, LEASES> {
         SimFabric::new(self.0.clone(), rank)
+    }
+
+    /// The node of each process: links between nodes are made when a process asks for one.
+    pub fn over_nodes(&self, nodes: Vec<usize>, broken: Option<Broken>) {
+        let mut net = self.0.borrow_mut();
+        (net.nodes, net.broken) = (nodes, broken);
+    }
+
+    /// Whether two processes are on different nodes.
+    pub fn are_far(&self, a: usize, b: usize) -> bool {
+        self.0.borrow().are_far(a, b)
     }
 
     /// What a process hears of the lives of others, as [`open`](Self::open).
@@ -75,7 +87,7 @@ impl<const ORDERED: bool, const STREAMS: bool, const LEASES: bool>
         match self.0.borrow().end(rank, peer).link {
             Link::Up => true,
             Link::Coming => !reported,
-            Link::Down(_) => false,
+            Link::Down(_) | Link::Unasked => false,
         }
     }
 
@@ -85,10 +97,13 @@ impl<const ORDERED: bool, const STREAMS: bool, const LEASES: bool>
         net.processes[rank].heard[other] == net.lives[other].len()
     }
 
-    /// Lets the rosters of others hear that the program of a process is over, if it has just said so. Whether it has.
+    /// Lets the rosters of others hear that the program of a process is over, if it has just said so and knows of all restarts. Whether
+    /// it has.
     pub fn note_finalizing(&self, rank: usize) -> bool {
         let mut net = self.0.borrow_mut();
         let is_new = net.processes[rank].verdicts.takes_finalizing();
+        let is_new =
+            is_new && (net.knows_all_restarts(rank) || net.broken == Some(Broken::StaleFinalizing));
         if is_new {
             let incarnation = Incarnation(net.processes[rank].incarnation);
             net.lives[rank].push(Life::Finalizing(incarnation));
@@ -101,7 +116,7 @@ impl<const ORDERED: bool, const STREAMS: bool, const LEASES: bool>
         let net = self.0.borrow();
         let unheard = &net.lives[other][net.processes[rank].heard[other]..];
         unheard.iter().any(|life| matches!(life, Life::Finalizing(_)))
-            && !net.end(rank, other).was_used
+            && !net.was_linked(rank, other)
     }
 
     /// From now on this observer sees what happens.

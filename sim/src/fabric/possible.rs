@@ -1,6 +1,6 @@
 //! Which steps are possible, and doing one.
 
-use super::state::{Link, Net, State};
+use super::state::{Net, State};
 use super::{Amount, Mutant, Step};
 use taffrail_fabric::{Fault, Incarnation};
 
@@ -111,7 +111,7 @@ impl Net {
                     let end = self.end(a, b);
                     self.lives(a) && end.is_up() && end.ended.is_none()
                 };
-                a < b && b < count && intact(a, b) && intact(b, a)
+                a < b && b < count && intact(a, b) && intact(b, a) && self.was_linked(a, b)
             }
             Step::Kill { rank, .. } => rank < count && self.lives(rank),
             Step::Restart(rank) => rank < count && self.processes[rank].state == State::Dead,
@@ -147,15 +147,30 @@ impl Net {
         self.lives(rank) && (*fault != Fault::Closed || is_empty())
     }
 
+    /// Whether one of two processes on different nodes has asked for a link with the other, or has lost one with it.
+    fn is_wanted(&self, a: usize, b: usize) -> bool {
+        let present = |peer: usize| self.processes[peer].incarnation;
+        let mut ends = [(a, b), (b, a)].into_iter();
+        let is_asked = ends.any(|(rank, peer)| self.end(rank, peer).asked == Some(present(peer)));
+        let knows = |rank, peer| {
+            self.was_linked(rank, peer) && self.end(rank, peer).incarnation == present(peer)
+        };
+        is_asked || knows(a, b) && knows(b, a)
+    }
+
     fn allows_connect(&self, a: usize, b: usize) -> bool {
-        [(a, b), (b, a)].into_iter().all(|(rank, peer)| {
+        let are_far = self.are_far(a, b);
+        let may = |(rank, peer): (usize, usize)| {
             let end = self.end(rank, peer);
-            let may_poll = || self.processes[rank].verdicts.are_heard();
+            let verdicts = &self.processes[rank].verdicts;
+            // A process takes calls from other nodes in its polls, before which it opens its roster.
             self.lives(rank)
-                && (!self.settings.accepts_in_polls || may_poll())
-                && matches!(end.link, Link::Down(_))
+                && (!are_far || verdicts.is_open())
+                && (!self.settings.accepts_in_polls || verdicts.are_heard())
+                && !end.is_up()
                 && end.cut != Some(Incarnation(self.processes[peer].incarnation))
-        })
+        };
+        (!are_far || self.is_wanted(a, b)) && [(a, b), (b, a)].into_iter().all(may)
     }
 
     /// Does a step that is possible.

@@ -38,6 +38,12 @@ impl Verdicts {
         !self.is_open || self.unheard.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
+    /// Whether its process is still to hear of a restart that was handed over.
+    pub(super) fn hide_a_restart(&self) -> bool {
+        let unheard = self.unheard.lock().unwrap_or_else(PoisonError::into_inner);
+        unheard.iter().any(|(_, life)| matches!(life, Life::Restarted(_)))
+    }
+
     fn take(&self) -> Vec<(PeerId, Life)> {
         std::mem::take(&mut self.unheard.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -147,11 +147,11 @@ impl<const O: bool, const S: bool, const L: bool> Fabric for SimFabric<O, S, L> 
     }
 
     fn was_linked(&self, peer: PeerId) -> bool {
-        // Without a roster only links say anything, and all are there from the beginning.
-        self.with(|net| {
-            let has_roster = net.processes[self.rank].verdicts.is_open();
-            !has_roster || net.end(self.rank, peer.index()).was_used
-        })
+        self.with(|net| net.was_linked(self.rank, peer.index()))
+    }
+
+    fn connect(&mut self, peer: PeerId) {
+        self.with(|net| net.ask(self.rank, peer.index()));
     }
 
     fn linked_incarnation(&self, peer: PeerId) -> Incarnation {

@@ -5,6 +5,7 @@ use super::ram::{Pages, Span};
 use super::roster::Verdicts;
 use super::watch::Watch;
 use super::{Mutant, Settings};
+use crate::broken::Broken;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -14,6 +15,10 @@ use taffrail_fabric::{Fault, Head, Incarnation, Life, LinkEvent, Token};
 
 pub(super) struct Net {
     pub(super) settings: Settings,
+    /// The node of each process, if there are several.
+    pub(super) nodes: Vec<usize>,
+    /// What is wrong with its rosters, on purpose.
+    pub(super) broken: Option<Broken>,
     pub(super) kinds: Kinds,
     pub(super) processes: Vec<Process>,
     /// Of each process, in the order of peers.
@@ -116,6 +121,8 @@ pub(super) struct End {
     pub(super) ended: Option<Fault>,
     /// The process will have no more to do with this incarnation.
     pub(super) cut: Option<Incarnation>,
+    /// The process wants a link with this incarnation of a peer on another node.
+    pub(super) asked: Option<u32>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,6 +131,8 @@ pub(super) enum Link {
     /// It is up, and not reported to the sink yet.
     Coming,
     Down(Fault),
+    /// With a process on another node: it can be made, and neither has asked for it.
+    Unasked,
 }
 
 #[derive(Default)]
@@ -232,6 +241,7 @@ impl Net {
             incarnation: 0,
             ended: None,
             cut: None,
+            asked: None,
         };
         let process = || Process {
             incarnation: 0,
@@ -244,6 +254,8 @@ impl Net {
         };
         Net {
             settings,
+            nodes: Vec::new(),
+            broken: None,
             kinds,
             processes: (0..processes).map(|_| process()).collect(),
             ends: (0..processes * processes).map(|_| end()).collect(),
@@ -263,6 +275,16 @@ impl Net {
 
     pub(super) fn count(&self) -> usize {
         self.processes.len()
+    }
+
+    /// Whether two processes are on different nodes: a link of them is made when one asks for it.
+    pub(super) fn are_far(&self, a: usize, b: usize) -> bool {
+        !self.nodes.is_empty() && self.nodes[a] != self.nodes[b]
+    }
+
+    /// Whether there is or was a link of a process with another one, for all that it knows.
+    pub(super) fn was_linked(&self, rank: usize, peer: usize) -> bool {
+        !self.are_far(rank, peer) || self.end(rank, peer).was_used
     }
 
     pub(super) fn lives(&self, rank: usize) -> bool {
@@ -323,7 +345,7 @@ impl Net {
 
 impl End {
     pub(super) fn is_up(&self) -> bool {
-        !matches!(self.link, Link::Down(_))
+        matches!(self.link, Link::Up | Link::Coming)
     }
 
     /// Whether the process has still to notice the end, or there is none.
@@ -337,6 +359,7 @@ impl End {
             Link::Up => None,
             Link::Coming => Some(Fault::Lost("the link is just coming up".into())),
             Link::Down(fault) => Some(fault.clone()),
+            Link::Unasked => Some(Fault::Lost("there is no link".into())),
         }
     }
 }

@@ -29,6 +29,8 @@ pub(super) struct Outside {
     pub(super) copies: bool,
     /// Where programs were at their last checkpoints.
     pub(super) marks: Vec<Mark>,
+    /// The restarts that each rank knew of that is done with all others.
+    pub(super) left: Vec<Option<u64>>,
     pub(super) oracle: Oracle,
 }
 
@@ -132,7 +134,9 @@ impl EventSink for SimEvents {
         self.capacity
     }
 
-    fn leave(&mut self, _: u64) {}
+    fn leave(&mut self, incarnations: u64) {
+        self.outside.borrow_mut().left[self.me as usize] = Some(incarnations);
+    }
 
     fn publish(&mut self, _: &Counters) {}
 

@@ -25,7 +25,7 @@ use taffrail_engine::policy::Policy;
 use taffrail_engine::policy::calls::Decision;
 use taffrail_engine::view::View;
 use taffrail_engine::{Engine, Error, Rank, Request};
-use taffrail_fabric::{Fabric, Fault, PeerId};
+use taffrail_fabric::Fault;
 
 /// The engine of a simulated process: as in the product, whether messages are logged is known when the job starts.
 pub(super) type Simulated<const S: bool, const L: bool> =
@@ -253,8 +253,8 @@ impl<const S: bool, const L: bool> Process<S, L> {
         };
         if let Some(Found::Done) = self.advance(operation)? {
             if self.end == End::Leaves {
-                let incarnation = |peer| self.engine.fabric.incarnation(PeerId(peer)).0;
-                let known: Vec<u32> = (0..self.engine.size()).map(incarnation).collect();
+                let log = self.engine.core.policy.as_ref();
+                let known: Vec<u32> = log.into_iter().flat_map(|log| log.incarnations()).collect();
                 self.outside.borrow_mut().oracle.goes(me, &known);
                 self.engine.leave();
             }

@@ -86,8 +86,9 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
                 Err(NotNow::Waits) => _ = spill.borrow_mut().end(0),
             }
         }
-        // A fabric says of links that are made later that they are there, and that begins the exchange.
-        if incarnation == 0 {
+        // A fabric says of links that are made later that they are there, and that begins the exchange. Links between nodes are
+        // made when a rank asks for one.
+        if incarnation == 0 || case.roster {
             engine.begin_exchange();
         }
         let mark = match engine.core.policy.take_restored() {

@@ -139,21 +139,26 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
         }
     }
 
-    /// Whether a rank has links with all others.
+    /// The others on the node of a rank, with which it is connected from the beginning.
+    fn near(&self, rank: usize) -> impl Iterator<Item = usize> {
+        let all = 0..self.case.ranks as usize;
+        all.filter(move |&peer| peer != rank && !self.net.are_far(rank, peer))
+    }
+
+    /// Whether a rank has links with all others on its node.
     fn is_connected(&self, rank: Rank) -> bool {
-        let (rank, all) = (rank as usize, 0..self.case.ranks as usize);
-        all.filter(|&peer| peer != rank).all(|peer| {
+        let rank = rank as usize;
+        self.near(rank).all(|peer| {
             self.net.is_linked(rank, peer, false) && self.net.is_linked(peer, rank, false)
         })
     }
 
-    /// Whether the engine of a rank was told of its links with all others, once.
+    /// Whether the engine of a rank has heard of these links, once.
     fn has_met_all(&mut self, rank: Rank) -> bool {
-        let (rank, all) = (rank as usize, 0..self.case.ranks as usize);
-        let net = &self.net;
+        let rank = rank as usize;
         self.met[rank] |= !self.case.logged;
-        self.met[rank] |=
-            all.filter(|&peer| peer != rank).all(|peer| net.is_linked(rank, peer, true));
+        let has_met = self.near(rank).all(|peer| self.net.is_linked(rank, peer, true));
+        self.met[rank] |= has_met;
         self.met[rank]
     }
 

@@ -184,6 +184,10 @@ impl<const O: bool, const S: bool, const L: bool> Fabric for Driven<O, S, L> {
         self.read(|fabric| fabric.was_linked(peer))
     }
 
+    fn connect(&mut self, peer: PeerId) {
+        self.call(|fabric| fabric.connect(peer));
+    }
+
     fn adopt(&mut self, segment: Segment) -> Result<(), MemoryError> {
         self.call(|fabric| fabric.adopt(segment))
     }

@@ -29,7 +29,7 @@ pub fn frames() -> impl Strategy<Value = Frame> {
         (life(), bytes()).prop_map(|(life, bytes)| Frame::Input { life, bytes }),
         (life(), any::<u32>()).prop_map(|(life, bytes)| Frame::InputTaken { life, bytes }),
         life().prop_map(|life| Frame::Kill { life }),
-        life().prop_map(|life| Frame::Finalizing { life }),
+        (life(), any::<u64>()).prop_map(|(life, known)| Frame::Finalizing { life, known }),
         (life(), ".{0,60}", ".{0,200}").prop_map(|(life, key, value)| Frame::Put {
             life,
             key,

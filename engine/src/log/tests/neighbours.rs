@@ -11,8 +11,8 @@ use taffrail_tcp::{Config, TcpFabric};
 
 type Member = Engine<TcpFabric, Logging<Vectors>>;
 
-/// Finalizing ranks with their incarnations, as all rosters show them.
-type Board = Arc<Mutex<Vec<(u32, u32)>>>;
+/// What all rosters show of ranks.
+type Board = Arc<Mutex<Vec<(u32, Life)>>>;
 
 struct Roster {
     me: u32,
@@ -25,13 +25,21 @@ impl Membership for Roster {
     fn poll(&mut self, verdict: &mut dyn FnMut(PeerId, Life)) {
         let board = self.board.lock().unwrap();
         let new = board[self.heard..].iter().filter(|&&(rank, _)| rank != self.me);
-        new.for_each(|&(rank, of)| verdict(PeerId(rank), Life::Finalizing(Incarnation(of))));
+        new.for_each(|&(rank, life)| verdict(PeerId(rank), life));
         self.heard = board.len();
     }
 
     fn finalizing(&mut self) {
-        self.board.lock().unwrap().push((self.me, self.incarnation));
+        self.board.lock().unwrap().push(finalizing(self.me, self.incarnation));
     }
+}
+
+const fn finalizing(rank: u32, incarnation: u32) -> (u32, Life) {
+    (rank, Life::Finalizing(Incarnation(incarnation)))
+}
+
+const fn restarted(rank: u32, incarnation: u32) -> (u32, Life) {
+    (rank, Life::Restarted(Incarnation(incarnation)))
 }
 
 /// Three ranks, each a set, at these incarnations.
@@ -134,7 +142,8 @@ fn a_rank_that_depends_on_events_out_of_its_sight_sends_finalize_to_all() {
     of_last.taken = of_last.written();
     assert!(all_leave(&mut ranks));
     let board = board.lock().unwrap().clone();
-    assert!(board.contains(&(0, 0)) && board.contains(&(2, 0)) && !board.contains(&(1, 0)));
+    let is_published = |rank| board.contains(&finalizing(rank, 0));
+    assert!(is_published(0) && is_published(2) && !is_published(1));
     assert!(ranks[1].fabric.was_linked(PeerId(0)));
     // What it learns behind its own end is no reason to connect.
     assert!(!ranks[0].fabric.was_linked(PeerId(2)) && !ranks[2].fabric.was_linked(PeerId(0)));
@@ -168,7 +177,7 @@ fn all_end_with_a_late_caller() -> bool {
     let (mut ranks, board) = ranks([0; 3]);
     ranks[2].begin_to_leave();
     assert!(!Logging::have_all_left(&mut ranks[2]));
-    assert_eq!(*board.lock().unwrap(), [(2, 0)]);
+    assert_eq!(*board.lock().unwrap(), [finalizing(2, 0)]);
     send(&mut ranks[0], 2);
     ranks[0].check();
     all_leave(&mut ranks)
@@ -208,39 +217,76 @@ fn a_program_is_over_when_all_it_has_sent_has_left() {
     assert!(the_last_message_is_received());
 }
 
-/// Rank 0 was restarted, and its roster shows rank 2 as finalizing at once. Rank 2 has a message for rank 0. Whether a receive of rank 0
-/// waits for that message.
-fn a_restarted_rank_waits() -> bool {
-    let (mut ranks, board) = ranks([1, 0, 0]);
-    board.lock().unwrap().push((2, 0));
-    let mut room = [0; 5];
-    let request = receive(&mut ranks[0], 2, &mut room);
-    ranks[0].check();
-    !is_over(&mut ranks[0], request)
-}
-
-#[test]
-fn a_restarted_rank_hears_of_ended_programs_over_links() {
-    assert!(a_restarted_rank_waits());
-}
-
-/// The second incarnation of rank 2 is finalizing, and the roster of rank 0 shows it before a link with it is reported. Whether it is
-/// still finalizing when the link is.
+/// Rank 2 is restarted, with which rank 0 has never spoken, and finalizes. Whether rank 0 counts it, and knows its end also when a link
+/// with it is reported late.
 fn the_end_of_an_incarnation_stays_known() -> bool {
     let (mut ranks, board) = ranks([0, 0, 1]);
-    board.lock().unwrap().push((2, 1));
-    ranks[0].check();
-    assert!(ranks[0].core.peers[2].is_finished);
-    ranks[0].core.peer_restarted(2, 1);
-    let is_known = ranks[0].core.peers[2].is_finished;
-    ranks[0].core.peer_restarted(2, 2);
-    assert!(!ranks[0].core.peers[2].is_finished, "the next incarnation is not");
-    is_known
+    let (own, log) = (&mut ranks[0], Logging::incarnations);
+    board.lock().unwrap().extend([restarted(2, 1), finalizing(2, 1)]);
+    own.check();
+    assert!(!own.fabric.was_linked(PeerId(2)), "there is nothing to connect for");
+    let is_counted = own.core.peers[2].is_finished && log(own.core.log()).eq([0, 0, 1]);
+    own.core.peer_restarted(2, 1);
+    let is_known = own.core.peers[2].is_finished;
+    own.core.peer_restarted(2, 2);
+    assert!(!own.core.peers[2].is_finished, "the next incarnation is not");
+    is_counted && is_known
 }
 
 #[test]
-fn a_link_that_is_reported_late_is_no_restart() {
+fn a_restart_is_counted_without_a_link() {
     assert!(the_end_of_an_incarnation_stays_known());
+}
+
+/// Rank 2 has published its end when rank 1 is restarted, with which it has never spoken. Whether it does so once more.
+fn the_end_is_published_again() -> bool {
+    let (mut ranks, board) = ranks([0; 3]);
+    ranks[2].begin_to_leave();
+    assert!(!Logging::have_all_left(&mut ranks[2]));
+    assert_eq!(*board.lock().unwrap(), [finalizing(2, 0)]);
+    board.lock().unwrap().push(restarted(1, 1));
+    for _ in 0..2 {
+        ranks[2].check();
+        assert!(!Logging::have_all_left(&mut ranks[2]));
+    }
+    let board = board.lock().unwrap();
+    *board == [finalizing(2, 0), restarted(1, 1), finalizing(2, 0)]
+}
+
+#[test]
+fn a_restarted_rank_learns_of_ends_that_were_published_before() {
+    assert!(the_end_is_published_again());
+}
+
+/// Rank 1 is dead, with which rank 2 has spoken. Whether rank 2 publishes its end only when the next incarnation has FINALIZE.
+fn the_end_waits_for_a_neighbour_that_is_restarted() -> bool {
+    let (mut ranks, board) = ranks([0; 3]);
+    send(&mut ranks[2], 1);
+    until("a connection", || {
+        ranks.iter_mut().for_each(|rank| _ = rank.progress());
+        ranks[1].core.matcher.unexpected().count() > 0
+    });
+    board.lock().unwrap().push((1, Life::Dead(Incarnation(0))));
+    ranks[2].check();
+    ranks[2].begin_to_leave();
+    assert!(!Logging::have_all_left(&mut ranks[2]));
+    board.lock().unwrap().len() == 1
+}
+
+#[test]
+fn a_program_is_over_for_others_when_restarted_neighbours_know_it() {
+    assert!(the_end_waits_for_a_neighbour_that_is_restarted());
+}
+
+/// A later incarnation of rank 2 connects, and rank 0 has heard of no death: there was no link. Whether it holds what it sends until it
+/// knows what that has.
+#[test]
+fn what_is_sent_to_an_incarnation_that_has_called_waits_for_the_exchange() {
+    let (mut ranks, _) = ranks([0; 3]);
+    ranks[0].core.peer_restarted(2, 1);
+    send(&mut ranks[0], 2);
+    assert!(!ranks[0].core.log().outbound.is_ready(2) && !ranks[0].core.peers[2].is_away());
+    assert_eq!(ranks[0].core.peers[2].backlog_len(), 0);
 }
 
 #[cfg(mutants)]
@@ -249,7 +295,8 @@ fn mutants_of_the_end_are_found() {
     use taffrail_logging::mutants::{Mutant, with};
     assert!(!with(Mutant::LateCallerNotAnswered, all_end_with_a_late_caller));
     assert!(!with(Mutant::FinalizingEarly, the_last_message_is_received));
-    assert!(!with(Mutant::FinalizingBelievedByRestarted, a_restarted_rank_waits));
     assert!(!with(Mutant::FinalizingUngated, the_end_waits_for_the_event_logger));
-    assert!(!with(Mutant::FinalizingForgotten, the_end_of_an_incarnation_stays_known));
+    assert!(!with(Mutant::RestartUncounted, the_end_of_an_incarnation_stays_known));
+    assert!(!with(Mutant::FinalizingOnce, the_end_is_published_again));
+    assert!(!with(Mutant::FinalizingEarly, the_end_waits_for_a_neighbour_that_is_restarted));
 }

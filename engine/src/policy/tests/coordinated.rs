@@ -279,7 +279,7 @@ fn a_peer_that_was_killed_is_suspended_and_resumed_without_a_log() {
     let policy = Coordinated { incarnation: 1, wave, ..Coordinated::default() };
     let mut victim = engine(1, connection(0, 0, there), policy);
     assert_eq!(victim.core.policy.take_restored().unwrap(), b"wave a1");
-    survivor.fabric.connect(connection(1, 1, here)).unwrap();
+    survivor.fabric.add_connection(connection(1, 1, here)).unwrap();
     let mut again = [[0; 2]; 2];
     let receives = again.each_mut().map(|into| receive(&mut victim, 0, into));
     send(&mut victim, 0, b"c1");

@@ -140,6 +140,11 @@ impl<Near: Fabric, Far: Fabric> Fabric for Composite<Near, Far> {
         self.names.routes.before(peer).is_some() || routed!(self, peer, was_linked)
     }
 
+    fn connect(&mut self, peer: PeerId) {
+        routed!(self, peer, connect);
+        self.far_has_something();
+    }
+
     fn peer_finished(&mut self, peer: PeerId) {
         routed!(self, peer, peer_finished);
         // It may have that to report.

@@ -18,10 +18,13 @@ use outages::say_long;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
-use taffrail_fabric::{Fault, Incarnation, LinkEvent, PeerId, Refused, Sink};
+use taffrail_fabric::{Fabric, Fault, Incarnation, LinkEvent, PeerId, Sink};
 
 /// How long the higher rank leaves it to the lower one to make a lost connection anew.
 const DEFERENCE: Duration = Duration::from_millis(10);
+
+/// How often the directory is asked for the address of a peer that it does not have yet.
+const LOOK_UP: Duration = Duration::from_millis(10);
 
 /// Where a peer is to be found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,7 +81,8 @@ impl TcpFabric {
         let mut fabric = TcpFabric::new(PeerId(me.rank), ranks, vec![], config)?;
         for peer in &mut fabric.peers {
             if let Peer::Down { .. } = peer {
-                *peer = Peer::Fresh { is_news: false };
+                // A process that is not the first of its rank has to know of each link: it holds what it sends until then.
+                *peer = Peer::Fresh { is_news: me.incarnation.0 > 0, was_linked: false };
             }
         }
         let acceptor = Acceptor::new(listener, &config);
@@ -99,15 +103,31 @@ impl TcpFabric {
     #[expect(clippy::expect_used, reason = "documented: only a fabric with a listener is called")]
     pub fn contact(&mut self, peer: PeerId, contact: Contact) {
         let network = self.network.as_mut().expect("a fabric that makes connections");
-        network.contacts[peer.index()] = contact;
+        let before = std::mem::replace(&mut network.contacts[peer.index()], contact);
         match &self.peers[peer.index()] {
             Peer::Up(link) if link.incarnation < contact.incarnation => {
                 self.end(peer, LinkEvent::Broken(restarted(contact.incarnation)));
             }
+            Peer::Fresh { .. } if before.incarnation < contact.incarnation => {}
             Peer::Down { .. } => {}
             Peer::Up(_) | Peer::Fresh { .. } | Peer::Myself => return,
         }
-        self.peers[peer.index()] = Peer::Fresh { is_news: true };
+        let was_linked = self.peers[peer.index()].was_linked();
+        self.peers[peer.index()] = Peer::Fresh { is_news: true, was_linked };
+    }
+
+    /// Begins a link with the incarnation of a peer that runs now, unless there is one.
+    pub(super) fn begin_anew(&mut self, peer: PeerId) {
+        if !matches!(self.peers[peer.index()], Peer::Fresh { .. } | Peer::Down { .. })
+            || self.network.is_none()
+        {
+            return;
+        }
+        let now = (self.config.look_up)(peer);
+        if let Some(contact) = now.filter(|now| now.incarnation > self.incarnation(peer)) {
+            self.contact(peer, contact);
+        }
+        self.begin(peer);
     }
 
     /// The address on which it listens; `None` for a fabric with connections that were made beforehand.
@@ -125,17 +145,12 @@ impl TcpFabric {
     }
 
     /// The first message to a peer is to be sent.
-    pub(super) fn begin(&mut self, peer: PeerId) -> Result<(), Refused> {
-        let contact = self.contact_of(peer);
-        if contact.address.is_none() {
-            return Err(Refused::Failed(Fault::Vacant));
-        }
-        let Peer::Fresh { is_news } = self.peers[peer.index()] else { return Ok(()) };
-        let mut link = self.new_link(peer, contact.incarnation);
+    pub(super) fn begin(&mut self, peer: PeerId) {
+        let Peer::Fresh { is_news, .. } = self.peers[peer.index()] else { return };
+        let mut link = self.new_link(peer, self.contact_of(peer).incarnation);
         link.is_news = is_news;
         self.peers[peer.index()] = Peer::Up(link);
         self.call(peer, Duration::ZERO, Outage::new(Instant::now(), None, 0));
-        Ok(())
     }
 
     fn new_link(&self, peer: PeerId, incarnation: Incarnation) -> Box<Link> {
@@ -193,20 +208,22 @@ impl TcpFabric {
         let Config { heartbeat, patience, .. } = self.config;
         let Some(network) = &mut self.network else { return };
         let Some(call) = network.calls.get_mut(&peer.0) else { return };
-        let result = match network.contacts[peer.index()].address {
+        let contact = &mut network.contacts[peer.index()];
+        if contact.address.is_none() {
+            // It may have been published meanwhile.
+            let now = (self.config.look_up)(peer);
+            *contact = now.filter(|now| now.incarnation == contact.incarnation).unwrap_or(*contact);
+        }
+        let why = "it has not called, and its address is not known";
+        let (now, given_up) = (Instant::now(), call.outage.since + patience);
+        let result = match contact.address {
             Some(address) => call.start(&self.watch, peer, address, heartbeat),
-            None if Instant::now() < call.outage.since + patience => {
-                say_long(
-                    &mut call.outage,
-                    &self.config,
-                    network.me.rank,
-                    peer,
-                    "it has not called",
-                );
-                call.wait(call.outage.long_at().min(call.outage.since + patience));
+            None if now < given_up => {
+                say_long(&mut call.outage, &self.config, network.me.rank, peer, why);
+                call.wait((now + LOOK_UP).min(given_up));
                 return;
             }
-            None => Err(Failed { why: "it has not called".to_owned(), nobody: true }),
+            None => Err(Failed { why: why.to_owned(), nobody: true }),
         };
         if let Err(failed) = result {
             self.failed(peer, failed);

@@ -92,7 +92,11 @@ impl Fabric for TcpFabric {
     }
 
     fn was_linked(&self, peer: PeerId) -> bool {
-        !matches!(self.peers[peer.index()], Peer::Fresh { .. })
+        self.peers[peer.index()].was_linked()
+    }
+
+    fn connect(&mut self, peer: PeerId) {
+        self.begin_anew(peer);
     }
 
     fn peer_finished(&mut self, peer: PeerId) {
@@ -242,7 +246,10 @@ impl TcpFabric {
             return Err(Refused::TooLong { got: len, limit: MAX_MESSAGE });
         }
         if let Peer::Fresh { .. } = self.peers[to.index()] {
-            self.begin(to)?;
+            if self.contact_of(to).address.is_none() {
+                return Err(Refused::Failed(Fault::Vacant));
+            }
+            self.begin(to);
         }
         match &mut self.peers[to.index()] {
             Peer::Up(link) if link.socket().is_none() && !self.config.accepts_unconnected => {

@@ -86,7 +86,9 @@ impl TcpFabric {
             Peer::Up(_) => {
                 Admission::Begin { end: Some(restarted(proven.incarnation)), is_news: true }
             }
-            Peer::Fresh { is_news } => Admission::Begin { end: None, is_news: *is_news || is_new },
+            Peer::Fresh { is_news, .. } => {
+                Admission::Begin { end: None, is_news: *is_news || is_new }
+            }
             Peer::Down { is_final: true, last, .. } if *last >= proven.incarnation => {
                 return Admission::Refuse(Verdict::Ended);
             }

@@ -29,9 +29,11 @@ impl Job {
 
     /// Whose programs are over.
     fn finalizing(&mut self) -> Vec<Event> {
-        let lives = self.members.take_finalizing().into_iter();
-        let lives = lives.filter_map(|number| Some(self.ranks.get(&number)?.life));
-        lives.map(|life| Event::Say(Frame::Finalizing { life })).collect()
+        let frame = |(number, known)| {
+            let life = self.ranks.get(&number)?.life;
+            Some(Event::Say(Frame::Finalizing { life, known }))
+        };
+        self.members.take_finalizing().into_iter().filter_map(frame).collect()
     }
 
     /// Which nodes ranks cannot reach.
