@@ -72,8 +72,7 @@ impl Net {
         }
         self.end_mut(from, to).was_used = true;
         // Perhaps the process that the link was with is dead, which the sender has not noticed.
-        let other = self.end_mut(to, from);
-        other.was_used |= other.is_up();
+        self.end_mut(to, from).was_used |= self.end(to, from).is_up();
         let of = self.processes[from].incarnation;
         let is_lost = self.has(Mutant::MessageLost) && number.is_multiple_of(SPOILT);
         let channel = self.channel_mut(from, to);
