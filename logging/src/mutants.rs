@@ -126,6 +126,8 @@ mutants! {
     HeldCallsNobody = "held-calls-nobody",
     /// A rank that resumes from a checkpoint does not connect with those of which that has something.
     CheckpointedNotCalled = "checkpointed-not-called",
+    /// Nor does a rank whose end depends on events out of its sight with those that it sends FINALIZE.
+    EndCallsNobody = "end-calls-nobody",
     /// A rank that needs no link with one that was restarted does not count it.
     RestartUncounted = "restart-uncounted",
     /// FINALIZE does not go to a peer that has connected since the program was over.

@@ -293,10 +293,12 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
     fn send_finalize_to_neighbours(&mut self) {
         let (me, sends_all) = (self.rank(), self.core.log().ends_out_of_sight());
         for rank in (0..self.size()).filter(|&rank| rank != me) {
-            let is_neighbour = sends_all || self.fabric.was_linked(PeerId(rank));
-            if is_neighbour && self.lacks_finalize(rank) {
+            let is_linked = self.fabric.was_linked(PeerId(rank));
+            if (is_linked || sends_all) && self.lacks_finalize(rank) {
                 self.send_finalize(rank);
-            } else if sends_all && self.core.peers[rank as usize].is_away() {
+            }
+            // To one that was restarted, or by one, it leaves behind the exchange.
+            if sends_all && !is_linked && !mutant!(EndCallsNobody) {
                 self.fabric.connect(PeerId(rank));
             }
         }

@@ -136,7 +136,7 @@ fn a_peer_that_has_died_without_a_link_was_not_linked() {
 fn who_was_called_looks_the_caller_up_when_the_connection_is_lost() {
     let (mut fabrics, mut notes) = (two(), [Notes::default(), Notes::default()]);
     fabrics[1].abandon_in_child();
-    let (mut again, own) = restart();
+    let (mut again, _) = restart();
     again.contact(PeerId(0), look_up(PeerId(0)).unwrap());
     again.send(PeerId(0), head(1, 3), Source::Bytes(b"ahoy")).unwrap();
     fabrics[1] = again;

@@ -109,7 +109,12 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
     /// Where a rank writes its events.
     fn event_ring(&self, rank: Rank) -> SimEvents {
         let case = self.case;
-        let set = &case.groups()[if case.causal { 0 } else { self.set_of[rank as usize] }];
+        // In causal logging a rank sees the rings of its node.
+        let all: Vec<Rank> = (0..case.ranks).collect();
+        let set = match case.causal && !case.roster {
+            true => &all,
+            false => &case.sets[self.set_of[rank as usize]],
+        };
         let member = |&rank: &Rank| Member { rank, outside: self.outside.clone() };
         SimEvents {
             me: rank,
