@@ -192,10 +192,6 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
             is_sent = log.write_and_send(fabric, to.rank, &mut leaving, parts, (step, at_once));
         }
         self.is_logged(to.rank, leaving, sync, (leaves && !is_sent).then_some(ticket));
-        if sending == Sending::Hold && !mutant!(HeldCallsNobody) {
-            // Perhaps they have not spoken with each other yet.
-            self.fabric.connect(PeerId(to.rank));
-        }
         Ok(())
     }
 
@@ -211,8 +207,13 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
         let CoreParts { log, requests, .. } = self.core.parts();
         let LoggedSend { context, seq, kept, .. } = leaving;
         log.outbound.keep(to, Entry { context, seq, payload: kept });
+        let is_held = !log.outbound.is_ready(to);
         if let Some(send) = sync {
             log.note_sync(requests, (to, context, seq), send);
+        }
+        if is_held && !mutant!(HeldCallsNobody) {
+            // Perhaps they have not spoken with each other yet.
+            self.fabric.connect(PeerId(to));
         }
         if let Some(ticket) = ticket {
             let frame = Queued::Logged(leaving);

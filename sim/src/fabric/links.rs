@@ -6,7 +6,7 @@ use super::messages::lost_link;
 use super::roster::Verdicts;
 use super::state::{Link, Net, Process, State, What};
 use crate::broken::Broken;
-use taffrail_fabric::{Fault, Incarnation, Life, LinkEvent, PeerId};
+use taffrail_fabric::{Fault, Incarnation, Life, LinkEvent, PeerId, Refused};
 
 impl Net {
     /// The link of two living processes breaks.
@@ -97,15 +97,16 @@ impl Net {
         let present = self.processes[peer].incarnation;
         let end = self.end_mut(rank, peer);
         if !end.is_up() && end.cut != Some(Incarnation(present)) {
-            self.call(rank, peer, present);
+            let _ = self.call(rank, peer, present);
         }
     }
 
-    /// A process begins to make a link with this incarnation of a peer.
-    pub(super) fn call(&mut self, rank: usize, peer: usize, incarnation: u32) {
+    /// A process begins to make a link with this incarnation of a peer, and can send nothing yet.
+    pub(super) fn call(&mut self, rank: usize, peer: usize, incarnation: u32) -> Refused {
         let end = self.end_mut(rank, peer);
         (end.asked, end.was_used) = (Some(incarnation), true);
         self.say(|| format!("call {rank} {peer}.{incarnation}"));
+        Refused::Busy
     }
 
     /// The incarnation of a peer that the link connects with, or has connected with last: also before that is reported.

@@ -26,8 +26,7 @@ impl Net {
             return Err(Refused::TooLong { got, limit });
         }
         if self.end(from, to).link == Link::Unasked {
-            self.call(from, to, self.end(from, to).incarnation);
-            return Err(Refused::Busy);
+            return Err(self.call(from, to, self.end(from, to).incarnation));
         }
         if let Some(fault) = self.end(from, to).fault() {
             return Err(Refused::Failed(fault));
@@ -71,7 +70,7 @@ impl Net {
             self.sends.insert(number, Sending { from, to, incarnation, token, result });
         }
         self.end_mut(from, to).was_used = true;
-        // Perhaps the process that the link was with is dead, which the sender has not noticed.
+        // Not of a process that has come after the one that the sender's link is with.
         self.end_mut(to, from).was_used |= self.end(to, from).is_up();
         let of = self.processes[from].incarnation;
         let is_lost = self.has(Mutant::MessageLost) && number.is_multiple_of(SPOILT);

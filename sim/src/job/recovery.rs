@@ -86,8 +86,7 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
                 Err(NotNow::Waits) => _ = spill.borrow_mut().end(0),
             }
         }
-        // A fabric says of links that are made later that they are there, and that begins the exchange. Links between nodes are
-        // made when a rank asks for one.
+        // Links within a node come up by themselves, which begins the exchange; between nodes a rank asks for them.
         if incarnation == 0 || case.roster {
             engine.begin_exchange();
         }
