@@ -147,7 +147,10 @@ impl<P: Logged> Recovery<P> for Logging<P::Host> {
             if rank == log.me {
                 continue;
             }
-            log.inbound.met(rank, incarnation);
+            if log.inbound.met(rank, incarnation) == Meeting::Restarted {
+                // It was restarted before this process has met it, and speaks first: what is sent to it waits for that.
+                log.outbound.lost(rank);
+            }
             if engine.fabric.was_linked(PeerId(rank)) {
                 Self::reconnected(engine, rank);
             } else if engine.needs_link(rank) && !mutant!(CheckpointedNotCalled) {

@@ -7,7 +7,7 @@ use crate::tests::finished::{lazy, until};
 use std::sync::{Arc, Mutex};
 use taffrail_fabric::{Incarnation, Life, Membership};
 use taffrail_logging::Event;
-use taffrail_tcp::{Config, TcpFabric};
+use taffrail_tcp::{Config, Contact, TcpFabric};
 
 type Member = Engine<TcpFabric, Logging<Vectors>>;
 
@@ -287,6 +287,19 @@ fn what_is_sent_to_an_incarnation_that_has_called_waits_for_the_exchange() {
     send(&mut ranks[0], 2);
     assert!(!ranks[0].core.log().outbound.is_ready(2) && !ranks[0].core.peers[2].is_away());
     assert_eq!(ranks[0].core.peers[2].backlog_len(), 0);
+}
+
+/// Rank 2 was restarted before rank 0 has met it.
+#[test]
+fn what_is_sent_to_a_rank_that_was_restarted_early_waits_for_the_exchange() {
+    let (mut ranks, _) = ranks([0, 0, 1]);
+    let [first, _, restarted] = &mut ranks;
+    let address = restarted.fabric.address();
+    first.fabric.contact(PeerId(2), Contact { address, incarnation: Incarnation(1) });
+    first.begin_exchange();
+    send(first, 2);
+    assert!(!first.core.log().outbound.is_ready(2) && first.fabric.was_linked(PeerId(2)));
+    assert!(first.core.log().outbound.is_ready(1));
 }
 
 #[cfg(mutants)]
