@@ -85,6 +85,10 @@ impl Nodes {
         if job.is_embedded() {
             refuse_second()?;
         }
+        if AGENT.get().is_none() {
+            let own = client()?.ok_or_else(|| not_joined("this process has no agent any more"))?;
+            let _ = AGENT.set(own);
+        }
         let setup = self.own_memory(job, settings, logging)?;
         let listener = self.listen()?;
         let address = reachable(&listener)?;
@@ -254,15 +258,12 @@ fn client() -> Result<Option<Client>, Error> {
     }
 }
 
-/// The connection of this process to the agent of its node, for what a fabric reports and asks.
-fn agent() -> Option<&'static Client> {
-    static AGENT: OnceLock<Option<Client>> = OnceLock::new();
-    AGENT.get_or_init(|| client().ok().flatten()).as_ref()
-}
+/// The connection of this process to the agent of its node, for what fabrics report and ask: there from the first endpoint on.
+static AGENT: OnceLock<Client> = OnceLock::new();
 
 /// Reports to the agent that the host of a peer does not answer, or does again. An agent that is gone learns nothing any more.
 fn report_link(peer: PeerId, incarnation: Incarnation, down: Option<&str>) {
-    if let Some(client) = agent() {
+    if let Some(client) = AGENT.get() {
         let life = RankIncarnation { rank: peer.0, incarnation };
         let _ = client.report_link(life, down);
     }
@@ -270,7 +271,7 @@ fn report_link(peer: PeerId, incarnation: Incarnation, down: Option<&str>) {
 
 /// Where the present incarnation of a peer is, by the roster.
 fn look_up(peer: PeerId) -> Option<Contact> {
-    let roster = agent()?.roster().ok()?;
+    let roster = AGENT.get()?.roster().ok()?;
     let incarnation = roster.life(peer.0).ok()?.life.incarnation;
     let address = addresses::of(&roster, peer.0).ok()?;
     // Both are of one incarnation, if it was the present one before and behind.

@@ -130,6 +130,8 @@ mutants! {
     EndCallsNobody = "end-calls-nobody",
     /// A rank that needs no link with one that was restarted does not count it.
     RestartUncounted = "restart-uncounted",
+    /// A rank leaves without a last look for peers that have died or were restarted.
+    LastLookOmitted = "last-look-omitted",
     /// FINALIZE does not go to a peer that has connected since the program was over.
     LateCallerNotAnswered = "late-caller-not-answered",
     /// The first piece of a message of the restart exchange is taken for all of it.

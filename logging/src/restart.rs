@@ -1,6 +1,6 @@
 //! What two ranks exchange when one of them was restarted, and when one has a checkpoint.
 //!
-//! The restarted rank sends every other what it has of it (RESTART1), and each answers with what it
+//! The restarted rank sends each rank that has a link with it what it has of it (RESTART1), and each answers with what it
 //! has of the restarted one (RESTART2). Either is enough to know what to send again. Where both have
 //! restarted, both send and both answer, which does no harm. What a committed checkpoint has of a rank is
 //! sent in the same form (COMMITTED): it will not be asked for again. What is too long for one message of the fabric comes in

@@ -124,11 +124,11 @@ fn peer(endpoint: &Endpoint<impl Transport>, rank: Rank) -> Option<String> {
         Some(fault) => return Some(format!("{} is gone: {fault}", name(endpoint, rank))),
         None => {}
     }
-    if peer.is_away() {
-        return Some(format!("rank {rank} was killed, and has not connected again yet"));
-    }
     if peer.is_finished {
         return Some(format!("{} has finalised", name(endpoint, rank)));
+    }
+    if peer.is_away() {
+        return Some(format!("rank {rank} was killed, and has not connected again yet"));
     }
     if endpoint.engine.fabric.process_id(PeerId(rank)).is_some_and(processes::is_stopped) {
         let name = name(endpoint, rank);

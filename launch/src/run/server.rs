@@ -43,6 +43,8 @@ enum Value {
 #[derive(Clone, Default)]
 struct Rank {
     state: State,
+    /// Which start of the rank its present process is, in a job over nodes.
+    incarnation: u32,
     /// Barriers that its present process has entered.
     entered: u64,
     /// How often it was told that there is no such key, in all its lives.

@@ -111,6 +111,20 @@ impl<const ORDERED: bool, const STREAMS: bool, const LEASES: bool>
         is_new
     }
 
+    /// Whether a process has polled all that its roster has.
+    pub fn has_read_roster(&self, rank: usize) -> bool {
+        self.0.borrow().processes[rank].verdicts.are_heard()
+    }
+
+    /// The sum of the incarnations that the roster of a process has.
+    pub fn heard_incarnations(&self, rank: usize) -> u64 {
+        let net = self.0.borrow();
+        let heard =
+            net.lives.iter().zip(&net.processes[rank].heard).map(|(of, &heard)| &of[..heard]);
+        let restarts = heard.flatten().filter(|life| matches!(life, Life::Restarted(_)));
+        restarts.count() as u64
+    }
+
     /// Whether a process that has used no link with another one hears next that the program of that is over.
     pub fn is_to_hear_of_an_end(&self, rank: usize, other: usize) -> bool {
         let net = self.0.borrow();

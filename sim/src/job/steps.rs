@@ -319,6 +319,7 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
     fn run_program(&mut self, rank: Rank) -> Checked {
         let Some(process) = &mut self.ranks[rank as usize] else { return Ok(()) };
         let call = process.call().filter(|_| self.traced).cloned();
+        let has_left = process.has_left();
         let outcome = process.run().or_else(|error| {
             self.net.say(|| format!("       {call:x?} -> {error}"));
             failed(rank, &error)
@@ -329,6 +330,10 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
             outside.oracle.publishes_finalizing(rank, &outside.logger);
         }
         self.net.say(|| format!("       {call:x?} -> {outcome:x?}"));
+        if process.has_left() && !has_left {
+            self.left(rank)?;
+        }
+        let Some(process) = &self.ranks[rank as usize] else { return Ok(()) };
         let ends_with_peer = process.ends_with_peer();
         if ends_with_peer {
             self.kill(rank);
@@ -336,6 +341,20 @@ impl<const S: bool, const L: bool> Job<'_, S, L> {
         self.close(rank);
         self.holds_all(rank);
         self.check()
+    }
+
+    /// A rank has left. It has read its roster, and knows of all restarts there.
+    fn left(&self, rank: Rank) -> Checked {
+        let known = self.outside.borrow().left[rank as usize];
+        let heard = self.net.heard_incarnations(rank as usize);
+        let is_early =
+            !self.net.has_read_roster(rank as usize) || known.is_some_and(|known| known < heard);
+        if self.case.roster && self.case.logged && is_early {
+            let text =
+                format!("rank {rank} goes with {known:?} restarts, and its roster has {heard}");
+            violation("nobody goes early", text)?;
+        }
+        Ok(())
     }
 
     /// One of the reads and writes of a payload log ends: any.

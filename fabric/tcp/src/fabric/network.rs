@@ -209,11 +209,11 @@ impl TcpFabric {
         let Some(network) = &mut self.network else { return };
         let Some(call) = network.calls.get_mut(&peer.0) else { return };
         let contact = &mut network.contacts[peer.index()];
-        if contact.address.is_none() {
-            // It may have been published meanwhile.
-            let now = (self.config.look_up)(peer);
-            *contact = now.filter(|now| now.incarnation == contact.incarnation).unwrap_or(*contact);
-        }
+        // It may have been published meanwhile, or be that of an incarnation before.
+        let now = (self.config.look_up)(peer);
+        let is_known =
+            |now: &Contact| now.incarnation == contact.incarnation && now.address.is_some();
+        *contact = now.filter(is_known).unwrap_or(*contact);
         let why = "it has not called, and its address is not known";
         let (now, given_up) = (Instant::now(), call.outage.since + patience);
         let result = match contact.address {

@@ -14,6 +14,14 @@ impl Server {
         self.store.insert(MAPPING.to_owned(), mapping);
     }
 
+    /// The roster has a rank as living, of this incarnation: a new one does everything from the beginning.
+    pub fn announced(&mut self, rank: usize, incarnation: u32) {
+        if incarnation > self.ranks[rank].incarnation {
+            self.restarted(rank);
+            self.ranks[rank].incarnation = incarnation;
+        }
+    }
+
     /// The number of the program that a rank runs.
     pub fn set_app(&mut self, rank: usize, app: usize) {
         self.apps[rank] = app;

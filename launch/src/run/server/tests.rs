@@ -162,6 +162,23 @@ fn a_rank_that_starts_again_is_served_out_of_history() {
     assert_eq!(s.hear(2, b"cmd=barrier_in").unwrap().len(), 3);
 }
 
+/// The roster has it as finalizing in between, and as living once more.
+#[test]
+fn a_rank_that_is_announced_again_keeps_what_it_has_put() {
+    let mut s = Server::of_node(2, "job".to_owned());
+    let value = || ("taffrail-0-1".to_owned(), "here".to_owned());
+    let get = "cmd=get kvsname=job key=taffrail-0-1";
+    for (incarnation, is_new) in [(0, false), (1, true), (1, false), (3, true), (3, false)] {
+        let (key, text) = value();
+        s.put_elsewhere(1, key, text);
+        s.announced(1, incarnation);
+        let answers = s.hear(0, get.as_bytes()).unwrap();
+        assert_eq!(answers.is_empty(), is_new, "of incarnation {incarnation}");
+        let (key, text) = value();
+        s.put_elsewhere(1, key, text);
+    }
+}
+
 #[test]
 fn who_dies_in_a_barrier_enters_it_again() {
     let mut s = started();

@@ -118,11 +118,9 @@ impl Job {
             }
             Action::Publish(update) => {
                 for change in &update.changes {
-                    let rank = index(change.life);
                     self.place(change.life, change.node);
-                    // What the incarnation before has put is put again.
-                    if change.state == RankState::Live && change.life.incarnation.0 > 0 {
-                        self.server.restarted(rank);
+                    if change.state == RankState::Live {
+                        self.server.announced(index(change.life), change.life.incarnation.0);
                     }
                 }
                 self.writer.publish(update.epoch, &update.changes);
