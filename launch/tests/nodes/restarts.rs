@@ -1,5 +1,7 @@
 //! Ranks over nodes whose messages are logged: those that are killed are started again, on their node.
 
+use super::messages::{joined, line};
+use super::ranks::{program, said};
 use super::*;
 use std::io::Write as _;
 use taffrail::Job as Membership;
@@ -160,4 +162,61 @@ fn a_lost_node_ends_the_job_by_name() {
         ended.err
     );
     assert!(!ended.err.contains("restarting"), "{}", ended.err);
+}
+
+/// Three ranks on nodes of their own: ranks 0 and 1 speak with each other, rank 2 with nobody. Rank 1 is killed, and comes to its end; when it
+/// and rank 2 are finalizing rank 0 is killed. Alone it does nothing.
+#[test]
+fn a_rank_whose_peers_have_come_to_their_ends() {
+    let Some(client) = Client::from_env(taffrail::environment::value).unwrap() else { return };
+    let (job, mut ep) = joined();
+    let incarnation = client.life().incarnation.0;
+    let die = || Process { pid: std::process::id() }.signal("KILL");
+    let mut into = [0; 4];
+    match job.rank() {
+        0 => {
+            ep.recv((1, 5), &mut into).unwrap();
+            ep.send((1, 6), &into).unwrap();
+            let roster = client.roster().unwrap();
+            let is_over = |rank, of| {
+                let now = roster.life(rank).unwrap();
+                (now.life.incarnation.0, now.state) == (of, RankState::Finalizing)
+            };
+            assert!(
+                soon(|| ep.progress() == 0 && is_over(1, 1) && is_over(2, 0)),
+                "both, and once more behind a restart"
+            );
+            if incarnation == 0 {
+                die();
+            }
+            for from in [1, 2] {
+                let nothing = ep.recv((from, 7), &mut into);
+                let ended = matches!(nothing, Err(taffrail::Error::PeerFailed { rank, .. }) if rank == from);
+                assert!(ended, "rank {from}: {nothing:?}");
+            }
+            line(&format!("rank 0 incarnation {incarnation} has {into:?}"));
+        }
+        1 => {
+            ep.send((0, 5), b"ahoy").unwrap();
+            ep.recv((0, 6), &mut into).unwrap();
+            if incarnation == 0 {
+                die();
+            }
+            line(&format!("rank 1 incarnation {incarnation} has {into:?}"));
+        }
+        _ => {}
+    }
+}
+
+/// Those that were finalizing say so to the one that is restarted, and what they have put for others is still there.
+#[test]
+fn a_rank_is_restarted_when_all_others_have_come_to_their_ends() {
+    let job =
+        Job::on("a:1,b:1,c:1").with(&["--logging", "pessimistic", "--network", "lo", "-n", "3"]);
+    let ended = job.with(&program("restarts::a_rank_whose_peers_have_come_to_their_ends")).run();
+    let expected = [
+        "rank 0 incarnation 1 has [97, 104, 111, 121]",
+        "rank 1 incarnation 1 has [97, 104, 111, 121]",
+    ];
+    assert_eq!((ended.status, said(&ended)), (0, expected.to_vec()), "{}{}", ended.out, ended.err);
 }
