@@ -128,6 +128,8 @@ mutants! {
     CheckpointedNotCalled = "checkpointed-not-called",
     /// Nor does a rank whose end depends on events out of its sight with those that it sends FINALIZE.
     EndCallsNobody = "end-calls-nobody",
+    /// What is sent to a rank that was restarted, and calls before its death was heard of, does not wait for the exchange.
+    CallerNotSuspended = "caller-not-suspended",
     /// A rank that needs no link with one that was restarted does not count it.
     RestartUncounted = "restart-uncounted",
     /// A rank leaves without a last look for peers that have died or were restarted.

@@ -34,7 +34,9 @@ fn profile(mutant: Mutant) -> Option<Profile> {
         | Mutant::HeldNotNoted
         | Mutant::DoorOpen => Some(Profile::Survivors),
         Mutant::LostForgotten => Some(Profile::CausalLinks),
-        Mutant::LostLinkNotSettled | Mutant::FinalizingEarly => Some(Profile::Links),
+        Mutant::LostLinkNotSettled | Mutant::FinalizingEarly | Mutant::CallerNotSuspended => {
+            Some(Profile::Links)
+        }
         Mutant::EventPassed => Some(Profile::Rings),
         Mutant::LoggerBelievesTornCut => Some(Profile::Logger),
         Mutant::StopNotLifted | Mutant::StopIgnored | Mutant::AnswersWithheld => {

@@ -37,7 +37,8 @@ impl<P: Logged> Recovery<P> for Logging<P::Host> {
             tracing::warn!(rank, incarnation, "an earlier incarnation has connected");
             return false;
         }
-        if meeting == Meeting::Restarted && !core.peers[rank as usize].is_away() {
+        let is_unheard = !core.peers[rank as usize].is_away();
+        if meeting == Meeting::Restarted && is_unheard && !mutant!(CallerNotSuspended) {
             // There was no link with the one before, whose death has not been heard of: what is sent waits for the exchange.
             core.peer_suspended(rank);
         }
