@@ -84,7 +84,8 @@ pub const VARIABLES: &[Variable] = &[
     ),
     endpoint(
         "TAFFRAIL_CONNECT_TIMEOUT",
-        "How long to wait for the other ranks at the start, in seconds or with a unit. Unset: 30s.",
+        "How long to wait for the other ranks at the start, and for the way to a rank of another node where \
+         messages are not logged, in seconds or with a unit. Unset: 30s.",
     ),
     endpoint(
         "TAFFRAIL_TUNING",

@@ -128,18 +128,25 @@ fn windows_that_are_not_logged_end_the_program_by_name() {
     }
 }
 
-/// The agent of the second node is killed, and its ranks with it: both restart on the first node.
+/// The agent of a node is killed, and its ranks with it: both restart on the other node.
 #[test]
 fn a_lost_node_is_not_missed() {
-    let Some(mpich) = installed::mpich().filter(|_| kills() > 0) else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let (program, steps) = (mpich.compile_ours("workers", folder.path()), 1000);
-    let expected = answers(&expected(&mpich, &program, steps));
-    // Half-way all events of both nodes have copies, since no message leaves before.
-    let agent = ["--logging", "pessimistic", "--lease", "5s"];
-    let program = ["env", "KILL_AGENT=1", program.to_str().unwrap()];
-    let line = [&["mpi"], &NODES[..], &agent, &program, &["1000"]].concat();
-    let job = ended(choose(taffrail(&line).env("KILL", "3 500 0")));
-    assert_eq!((job.status, answers(&job)), (Some(0), expected), "{job:?}");
-    assert!(job.err.contains("node b lost"), "{job:?}");
+    if kills() == 0 {
+        return;
+    }
+    let here = Where { from: Host::here(), nodes: &NODES };
+    for mpi in installed::all() {
+        let folder = tempfile::tempdir().unwrap();
+        let (program, steps) = (mpi.compile_ours("workers", folder.path()), 1000);
+        let expected = answers(&expected(&mpi, &program, steps));
+        // Half-way all events of both nodes have copies, since no message leaves before.
+        let options = ["--logging", "pessimistic", "--lease", "5s"];
+        for (kill, lost) in [("3 500 0", "node b lost"), ("0 500 0", "node a lost")] {
+            let mut command = program_over(&here, &mpi, &options, (&program, steps));
+            let job = ended(command.env("KILL", kill).env("KILL_AGENT", "1"));
+            let told = format!("{mpi:?}, {lost}: {job:?}");
+            assert_eq!((job.status, answers(&job)), (Some(0), expected.clone()), "{told}");
+            assert!(job.err.contains(lost), "{told}");
+        }
+    }
 }

@@ -21,14 +21,22 @@ fn the_event_logger_is_killed_again_and_again() {
     for (more, most) in [(&[][..], 20), (&disk, 50)] {
         let options = [&LOGGED[..], &["--events", "all", "--sets", "rank"], more].concat();
         let (mut loggers, mut ranks) = (0, 0);
-        let job = disturbed(&mut application(part, 3, &options), |launcher, goes_on| {
-            while goes_on(Duration::from_micros(fastrand::u64(..most * 1000))) && loggers < 900 {
-                loggers += kill_a(launcher, is_logger);
-                if loggers % 8 == 7 && ranks < 5 {
-                    ranks += kill_a(launcher, is_rank);
+        let mut run = || {
+            disturbed(&mut application(part, 3, &options), |launcher, goes_on| {
+                let pause = || Duration::from_micros(fastrand::u64(..most * 1000));
+                while goes_on(pause()) && loggers < 900 {
+                    loggers += kill_a(launcher, is_logger);
+                    if loggers % 8 == 7 && ranks < 5 {
+                        ranks += kill_a(launcher, is_rank);
+                    }
                 }
-            }
-        });
+            })
+        };
+        let mut job = run();
+        // One was killed when all were done with each other: nobody is restarted then.
+        if job.err.contains("done with all others") {
+            job = run();
+        }
         println!("{loggers} loggers and {ranks} ranks killed in {:?}", job.took);
         assert_eq!((job.status, checksum(&job)), (0, Some(&*answer)), "{more:?}: {}", job.err);
         assert!(loggers > 3, "{loggers} loggers killed");
