@@ -134,6 +134,11 @@ impl Inbound {
         self.incarnations.iter().copied()
     }
 
+    /// Whether the incarnation that is known of a peer is an earlier one.
+    pub fn precedes(&self, peer: Rank, incarnation: u32) -> bool {
+        self.incarnations[peer as usize] < incarnation
+    }
+
     /// Whether what comes from this incarnation is believed.
     #[inline]
     pub fn believes(&self, peer: Rank, incarnation: u32) -> bool {

@@ -169,9 +169,13 @@ impl<P: Logged> Recovery<P> for Logging<P::Host> {
         incarnation: Incarnation,
     ) {
         let needs_link = engine.needs_link(rank);
-        let log = engine.core.log();
+        let CoreParts { log, peers, .. } = engine.core.parts();
         if !mutant!(FinalizingOnce) {
             log.publish_again();
+        }
+        if log.inbound.precedes(rank, incarnation.0) {
+            // Its link may be up, which is reported next: until then nobody leaves.
+            peers[rank as usize].is_finished &= mutant!(SilenceKept);
         }
         if !needs_link {
             if !mutant!(RestartUncounted) {

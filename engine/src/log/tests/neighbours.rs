@@ -302,6 +302,20 @@ fn what_is_sent_to_a_rank_that_was_restarted_early_waits_for_the_exchange() {
     assert!(first.core.log().outbound.is_ready(1));
 }
 
+/// A link with the next incarnation of rank 2 is being made when its restart is heard of, and is still to be reported.
+#[test]
+fn an_incarnation_whose_link_is_still_to_be_reported_has_not_come_to_its_end() {
+    let (mut ranks, board) = ranks([0, 0, 1]);
+    let [first, _, restarted_rank] = &mut ranks;
+    let address = restarted_rank.fabric.address();
+    first.fabric.contact(PeerId(2), Contact { address, incarnation: Incarnation(1) });
+    first.fabric.connect(PeerId(2));
+    first.core.finalize_received(2);
+    board.lock().unwrap().push(restarted(2, 1));
+    first.check();
+    assert!(first.fabric.was_linked(PeerId(2)) && !first.core.peers[2].is_finished);
+}
+
 #[cfg(mutants)]
 #[test]
 fn mutants_of_the_end_are_found() {
