@@ -32,7 +32,7 @@ impl<P: Logged> Recovery<P> for Logging<P::Host> {
     }
 
     fn resumes(core: &mut Core<P>, rank: Rank, incarnation: u32) -> bool {
-        let meeting = core.meet(rank, incarnation);
+        let meeting = core.log().inbound.met(rank, incarnation);
         if meeting == Meeting::Old && !mutant!(OldIncarnationMet) {
             tracing::warn!(rank, incarnation, "an earlier incarnation has connected");
             return false;
@@ -44,6 +44,10 @@ impl<P: Logged> Recovery<P> for Logging<P::Host> {
         }
         let CoreParts { log, peers, .. } = core.parts();
         let (link, peer) = (&mut log.links[rank as usize], &mut peers[rank as usize]);
+        if meeting == Meeting::Restarted {
+            // The roster may have said that the program of the one before had completed.
+            peer.is_finished &= mutant!(SilenceKept);
+        }
         // Both processes live, and messages on the lost link have arrived or not: both send RESTART1.
         link.is_first |=
             peer.is_away() && meeting == Meeting::Known && !mutant!(LostLinkNotSettled);
@@ -177,11 +181,10 @@ impl<P: Logged> Recovery<P> for Logging<P::Host> {
             // Its link may be up, which is reported next: until then nobody leaves.
             peers[rank as usize].is_finished &= mutant!(SilenceKept);
         }
-        if !needs_link {
-            if !mutant!(RestartUncounted) {
-                engine.core.meet(rank, incarnation.0);
-            }
-        } else if !mutant!(RestartedNotCalled) {
+        if !needs_link && !mutant!(RestartUncounted) {
+            log.inbound.met(rank, incarnation.0);
+        }
+        if needs_link && !mutant!(RestartedNotCalled) {
             engine.fabric.connect(PeerId(rank));
         }
     }
@@ -237,19 +240,6 @@ impl<P: Logged> Recovery<P> for Logging<P::Host> {
         let log = engine.core.log();
         // Of incarnations that are linked with this rank, or need no link: another may be on its way, and needs this rank.
         log.events.leave(log.incarnations().map(u64::from).sum());
-    }
-}
-
-impl<P: Logged> Core<P> {
-    /// An incarnation of a rank has connected, or needs no link with this rank.
-    fn meet(&mut self, rank: Rank, incarnation: u32) -> Meeting {
-        let CoreParts { log, peers, .. } = self.parts();
-        let meeting = log.inbound.met(rank, incarnation);
-        if meeting == Meeting::Restarted {
-            // The program of the one before may have completed, and that of this one has not.
-            peers[rank as usize].is_finished &= mutant!(SilenceKept);
-        }
-        meeting
     }
 }
 
@@ -323,13 +313,13 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
         have_spoken || log.is_same_set(rank) || self.fabric.was_linked(PeerId(rank))
     }
 
-    /// Whether FINALIZE was sent to all ranks with a link that are not gone, those that are to be restarted as well.
-    fn neighbours_have_finalize(&mut self) -> bool {
+    /// Whether FINALIZE was sent to all of these ranks that are not gone; those that are to be restarted are not.
+    fn have_finalize(&mut self, are_meant: impl Fn(&F, Rank) -> bool) -> bool {
         let Engine { fabric, core, .. } = self;
         let CoreParts { log, peers, .. } = core.parts();
         let lacks_it = |(rank, link): (Rank, &Link)| {
-            let is_neighbour = rank != log.me && fabric.was_linked(PeerId(rank));
-            is_neighbour && !link.finalize_sent && peers[rank as usize].fault.is_none()
+            let is_there = rank != log.me && peers[rank as usize].fault.is_none();
+            is_there && !link.finalize_sent && are_meant(fabric, rank)
         };
         !(0..).zip(&log.links).any(lacks_it)
     }
@@ -343,8 +333,9 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
     /// Publishes that this program has completed, once, and once more after each restart of a rank: when FINALIZE has left to all ranks
     /// with a link and the events before it are stable. Each of those ranks has that link as well by then, and waits for FINALIZE over it.
     fn publish_finalizing(&mut self) {
+        let is_neighbour = |fabric: &F, rank| fabric.was_linked(PeerId(rank));
         if self.core.log().is_finalizing_stable()
-            && (self.neighbours_have_finalize() && self.has_flushed() || mutant!(FinalizingEarly))
+            && (self.have_finalize(is_neighbour) && self.has_flushed() || mutant!(FinalizingEarly))
         {
             self.core.log().finalizing = Finalizing::Published;
             self.core.membership.finalizing();
@@ -359,11 +350,8 @@ impl<F: Fabric + SendMemory, P: Logged> Engine<F, P> {
 
     /// Whether this rank has published its end, or FINALIZE was sent to all that are there.
     fn can_all_learn_the_end(&mut self) -> bool {
-        let CoreParts { log, peers, .. } = self.core.parts();
-        let lacks_it = |(rank, link): (Rank, &Link)| {
-            rank != log.me && !link.finalize_sent && peers[rank as usize].fault.is_none()
-        };
-        matches!(log.finalizing, Finalizing::Published) || !(0..).zip(&log.links).any(lacks_it)
+        let is_published = matches!(self.core.log().finalizing, Finalizing::Published);
+        is_published || self.have_finalize(|_, _| true)
     }
 
     /// Whether FINALIZE has come from all other ranks and has left to all of them, and those without a link can learn it: the gate may

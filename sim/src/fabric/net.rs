@@ -97,8 +97,8 @@ impl<const ORDERED: bool, const STREAMS: bool, const LEASES: bool>
         net.processes[rank].heard[other] == net.lives[other].len()
     }
 
-    /// Lets the rosters of others hear that the program of a process is over, if it has just said so and knows of all restarts. Whether
-    /// it has.
+    /// Lets the rosters of others hear that the program of a process has completed, if it has just published that and knows of all
+    /// restarts. Whether they will.
     pub fn note_finalizing(&self, rank: usize) -> bool {
         let mut net = self.0.borrow_mut();
         let is_new = net.processes[rank].verdicts.takes_finalizing();

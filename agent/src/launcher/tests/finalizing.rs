@@ -9,7 +9,7 @@ fn finalizing(rank: u32, known: u64) -> Frame {
 }
 
 /// The ranks that the roster shows as finalizing.
-fn shown(launcher: &Launcher) -> Vec<u32> {
+fn finalizing_ranks(launcher: &Launcher) -> Vec<u32> {
     let entries = launcher.roster().entries().iter();
     let all = entries.filter(|entry| entry.state == RankState::Finalizing);
     all.map(|entry| entry.life.rank).collect()
@@ -41,7 +41,7 @@ fn a_restart_takes_back_what_was_said_without_knowing_of_it() {
         let actions = restart(&mut launcher);
         set(None);
         if is_broken {
-            assert_eq!((changes(&actions), shown(&launcher)), (vec![again], vec![0]));
+            assert_eq!((changes(&actions), finalizing_ranks(&launcher)), (vec![again], vec![0]));
             continue;
         }
         assert_eq!(changes(&actions), [(life(0), 0, RankState::Live), again]);
@@ -62,7 +62,7 @@ fn what_is_said_without_knowing_of_a_restart_is_not_believed() {
         let actions = from(&mut launcher, 0, finalizing(0, 0));
         set(None);
         if is_broken {
-            assert_eq!(shown(&launcher), [0]);
+            assert_eq!(finalizing_ranks(&launcher), [0]);
             continue;
         }
         assert_eq!(actions, []);
@@ -80,7 +80,7 @@ fn what_is_said_beside_a_restart_is_not_believed() {
         let mut launcher = running();
         from(&mut launcher, 1, Frame::Ended { life: life(2), end: End::Signal(9) });
         let actions = launcher.handle(Duration::from_secs(1), batch.to_vec());
-        assert_eq!(shown(&launcher), []);
+        assert_eq!(finalizing_ranks(&launcher), []);
         let updates = sent(&actions);
         assert_eq!(updates, [(0, "ROSTER"), (1, "ROSTER")], "in one update");
     }
@@ -101,7 +101,7 @@ fn an_incarnation_that_moves_before_its_start_takes_nothing_back() {
         let moved = (RankIncarnation::new(2, 1), 2, RankState::Live);
         assert!(changes(&actions).contains(&moved), "{actions:?}");
         let expected: &[u32] = if is_broken { &[] } else { &[0] };
-        assert_eq!(shown(&launcher), expected);
+        assert_eq!(finalizing_ranks(&launcher), expected);
     }
 }
 
@@ -117,9 +117,9 @@ fn all_ranks_of_the_largest_job_are_taken_back_in_one_frame() {
     let ended = Frame::Ended { life: life(last), end: End::Signal(9) };
     let batch = frames.chain([ended]).map(|frame| Event::Frame { node: 0, frame }).collect();
     launcher.handle(Duration::from_secs(1), batch);
-    assert_eq!(shown(&launcher).len(), last as usize);
+    assert_eq!(finalizing_ranks(&launcher).len(), last as usize);
     let actions = at(&mut launcher, 1, Event::Restart { ranks: vec![last], generation: 1 });
     let [Action::Send(0, frame)] = &actions[..] else { panic!("{actions:?}") };
     assert_eq!(changes(&actions).len(), RANKS_MAX);
-    assert!(frame.encode().is_ok() && shown(&launcher).is_empty());
+    assert!(frame.encode().is_ok() && finalizing_ranks(&launcher).is_empty());
 }

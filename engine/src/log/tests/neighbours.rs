@@ -172,12 +172,18 @@ fn a_program_is_over_for_others_when_its_events_are_stable() {
     assert!(the_end_waits_for_the_event_logger());
 }
 
-/// Rank 2 is finalizing, and the rosters show it. Rank 0 sends it a message, and polls its roster afterwards. Whether all ranks finalize.
-fn all_end_with_a_late_caller() -> bool {
+/// Three ranks, of which the last is finalizing, and the rosters show it.
+fn last_finalizing() -> ([Member; 3], Board) {
     let (mut ranks, board) = ranks([0; 3]);
     ranks[2].begin_to_leave();
     assert!(!Logging::have_all_left(&mut ranks[2]));
     assert_eq!(*board.lock().unwrap(), [finalizing(2, 0)]);
+    (ranks, board)
+}
+
+/// Rank 2 is finalizing, and the rosters show it. Rank 0 sends it a message, and polls its roster afterwards. Whether all ranks finalize.
+fn all_end_with_a_late_caller() -> bool {
+    let (mut ranks, _) = last_finalizing();
     send(&mut ranks[0], 2);
     ranks[0].check();
     all_leave(&mut ranks)
@@ -240,10 +246,7 @@ fn a_restart_is_counted_without_a_link() {
 
 /// Rank 2 has published its end when rank 1 is restarted, with which it has never spoken. Whether it does so once more.
 fn the_end_is_published_again() -> bool {
-    let (mut ranks, board) = ranks([0; 3]);
-    ranks[2].begin_to_leave();
-    assert!(!Logging::have_all_left(&mut ranks[2]));
-    assert_eq!(*board.lock().unwrap(), [finalizing(2, 0)]);
+    let (mut ranks, board) = last_finalizing();
     board.lock().unwrap().push(restarted(1, 1));
     for _ in 0..2 {
         ranks[2].check();
