@@ -1,6 +1,6 @@
 //! Messages taken out of the queue before they are received.
 
-use super::core::{MESSAGE_OVERHEAD, Unexpected};
+use super::core::{MESSAGE, Unexpected};
 use super::loan::{Return, ReturnQueue};
 use super::receive::status;
 use super::request::Stage;
@@ -115,11 +115,11 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let Some((env, found)) = self.core.matcher.take_message(id) else { return };
         match found {
             Unexpected::Rts(rts) => {
-                self.core.shrink_unreceived(env.source, 0, MESSAGE_OVERHEAD);
+                self.core.shrink_unreceived(env.source, 0, MESSAGE);
                 self.core.deferred.acknowledge(env.source, rts.name);
             }
             Unexpected::Loan(offer) => {
-                self.core.shrink_unreceived(env.source, 0, MESSAGE_OVERHEAD);
+                self.core.shrink_unreceived(env.source, 0, MESSAGE);
                 self.tx().give_back(env.source, offer.loan);
             }
             // Received to nowhere: of some the rest is still to come.

@@ -15,7 +15,7 @@ mod suspension;
 mod unreceived;
 
 pub(crate) use crate::error::broken;
-pub(crate) use crate::flow::MESSAGE_OVERHEAD;
+pub(crate) use crate::flow::MESSAGE;
 pub(crate) use crate::peer::MAX_ANSWERS;
 pub(crate) use deferred::Deferred;
 pub use state::{Active, Core, Departures, Unexpected};
@@ -112,7 +112,7 @@ impl<P: Policy> Core<P> {
     ) -> Result<(), Fault> {
         let entry = self.unexpected.put(payload, 0, payload.len());
         self.active.push_back(Active { from, handler, header, entry });
-        self.grow_unreceived(from, 0, payload.len() + MESSAGE_OVERHEAD);
+        self.grow_unreceived(from, 0, size_of::<Active>() + self.unexpected.memory(entry));
         self.check_buffer_limit(from)
     }
 

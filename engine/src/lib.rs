@@ -191,6 +191,11 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     pub fn size(&self) -> u32 {
         self.core.peers.len() as u32
     }
+
+    /// The memory that messages take here which nobody has received, in bytes: what [`Sizes::unexpected_max`] limits.
+    pub fn unreceived_bytes(&self) -> usize {
+        self.core.flow.memory()
+    }
 }
 
 /// No eager message is longer than this, whatever the settings say.

@@ -5,8 +5,12 @@ use crate::peer::Peer;
 use taffrail_fabric::{Lease, Payload};
 use taffrail_logging::mutant;
 
-/// Entries above this many bytes give their memory back when released.
-const KEEP: usize = 64 * 1024;
+/// Bytes of memory that free entries keep, all together.
+const SPARE_MAX: usize = 1 << 20;
+
+/// An entry that has more than twice what a message needs, and this much more, is not used for it: the rest would be idle for as long
+/// as that waits.
+const SLACK: usize = 256;
 
 /// Receive buffers of the fabric that messages of one peer may keep.
 const KEPT_MAX: u8 = 16;
@@ -31,6 +35,8 @@ impl KeptMessage {
 pub(crate) struct UnexpectedBuffers {
     entries: Vec<Vec<u8>>,
     free: Vec<u32>,
+    /// The memory that free entries have.
+    spare: usize,
     /// Receive buffers of the fabric that the next turn returns.
     returns: Vec<Lease>,
 }
@@ -82,9 +88,19 @@ impl UnexpectedBuffers {
             self.entries.push(Vec::new());
             self.entries.len() as u32 - 1
         });
-        self.entries[entry as usize].reserve(whole);
-        extend(&mut self.entries[entry as usize], payload, skip);
+        let bytes = &mut self.entries[entry as usize];
+        self.spare -= bytes.capacity();
+        if bytes.capacity() > 2 * whole + SLACK {
+            *bytes = Vec::new();
+        }
+        bytes.reserve_exact(whole);
+        extend(bytes, payload, skip);
         entry
+    }
+
+    /// The memory that an entry takes, in bytes.
+    pub(crate) fn memory(&self, entry: u32) -> usize {
+        heap_bytes(&self.entries[entry as usize])
     }
 
     /// Replaces what is here of an entry by a payload from byte `skip` on.
@@ -115,9 +131,28 @@ impl UnexpectedBuffers {
     pub(crate) fn release(&mut self, entry: u32) {
         let bytes = &mut self.entries[entry as usize];
         bytes.clear();
-        bytes.shrink_to(KEEP);
+        if self.spare + bytes.capacity() > SPARE_MAX {
+            *bytes = Vec::new();
+        }
+        self.spare += bytes.capacity();
         self.free.push(entry);
     }
+
+    /// Gives all memory back, if no message waits.
+    pub(crate) fn trim(&mut self) {
+        if self.free.len() == self.entries.len() {
+            (self.entries, self.free, self.spare) = Default::default();
+        }
+    }
+}
+
+/// The memory that an entry of these bytes takes: each block of the heap has a word in front, and is a multiple of 16 bytes, at least 32.
+pub(crate) fn heap_bytes(bytes: &Vec<u8>) -> usize {
+    let block = match bytes.capacity() {
+        0 => 0,
+        len => (len + size_of::<usize>()).next_multiple_of(16).max(32),
+    };
+    size_of::<Vec<u8>>() + block
 }
 
 fn extend(bytes: &mut Vec<u8>, payload: &Payload<'_>, skip: usize) {

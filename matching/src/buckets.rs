@@ -31,6 +31,9 @@ pub(crate) struct Found {
 }
 
 impl Buckets {
+    /// Bytes for a key at the most: just grown, one of four is in use.
+    pub(crate) const MOST_BYTES: usize = 4 * size_of::<Bucket>();
+
     /// Finds the queue with the `same` head.
     #[inline]
     pub(crate) fn find(&self, hash: u32, mut same: impl FnMut(u32) -> bool) -> Option<Found> {

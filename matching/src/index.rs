@@ -19,6 +19,9 @@ pub(crate) struct Index {
 }
 
 impl Index {
+    /// Bytes for a number at the most: of two links one is in use, and of four buckets.
+    pub(crate) const MOST_BYTES: usize = 2 * size_of::<Link>() + Buckets::MOST_BYTES;
+
     /// Finds the queue with the `same` head.
     #[inline]
     pub(crate) fn find(&self, hash: u32, same: impl FnMut(u32) -> bool) -> Option<Found> {

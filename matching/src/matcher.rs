@@ -33,6 +33,10 @@ pub struct Matcher<R, U> {
 }
 
 impl<R: Copy, U> Matcher<R, U> {
+    /// Bytes of memory that a message takes while it waits, with its place in one index at the most. Patterns that ignore other bits of
+    /// the tag make further indexes, up to four.
+    pub const WAITING_BYTES: usize = Unexpected::<U>::MESSAGE_BYTES + Unexpected::<U>::INDEX_BYTES;
+
     /// An engine that holds nothing.
     pub fn new() -> Self {
         Matcher::seeded(Seed::random())
@@ -174,6 +178,12 @@ impl<R: Copy, U> Matcher<R, U> {
     /// The claimed messages, in no order.
     pub fn claimed(&self) -> impl Iterator<Item = (MessageId, &Envelope, &U)> {
         self.unexpected.iter_claimed()
+    }
+
+    /// Messages that there is memory for.
+    #[inline]
+    pub fn message_slots(&self) -> usize {
+        self.unexpected.slots()
     }
 
     /// Gives back the memory that what is held now does not need. Memory otherwise grows to the

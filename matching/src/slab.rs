@@ -18,6 +18,9 @@ pub(crate) struct Slab<T> {
 }
 
 impl<T> Slab<T> {
+    /// Bytes of a slot.
+    pub(crate) const SLOT_BYTES: usize = size_of::<Slot<T>>();
+
     pub(crate) fn new() -> Self {
         Slab { slots: Vec::new(), next: 0, used: 0 }
     }

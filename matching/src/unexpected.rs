@@ -54,6 +54,11 @@ pub(crate) struct Unexpected<U> {
 }
 
 impl<U> Unexpected<U> {
+    /// Bytes of a message.
+    pub(crate) const MESSAGE_BYTES: usize = Slab::<Message<U>>::SLOT_BYTES;
+    /// Bytes of a message in an index, at the most.
+    pub(crate) const INDEX_BYTES: usize = Index::MOST_BYTES;
+
     pub(crate) fn with_seed(seed: Seed) -> Self {
         Unexpected {
             slab: Slab::new(),
@@ -68,6 +73,12 @@ impl<U> Unexpected<U> {
             spare: Vec::new(),
             seed,
         }
+    }
+
+    /// Messages that there is memory for.
+    #[inline]
+    pub(crate) fn slots(&self) -> usize {
+        self.slab.end()
     }
 
     /// Messages that a receive could take.

@@ -3,7 +3,7 @@
 //! things where the process before had them (`docs/logging.md`, section 15).
 
 use dlmalloc::{Allocator, Dlmalloc};
-use rustix::mm::{MapFlags, ProtFlags};
+use rustix::mm::{MapFlags, MremapFlags, ProtFlags};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -50,11 +50,12 @@ impl Heap {
     }
 }
 
-// SAFETY: both heaps keep the contract, and a block goes back to the one that it is from: which of them
-// is used never changes.
+// SAFETY: all keep the contract, and a block goes back to where it is from: whether there is a heap of our own never changes, and a
+// layout alone says whether a block of it is a mapping.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         match self.own() {
+            Some(_) if is_mapping(layout) => map(layout.size()),
             // SAFETY: the layout is as the caller promises.
             Some(mut own) => unsafe { own.malloc(layout.size(), layout.align()) },
             // SAFETY: as above.
@@ -64,6 +65,7 @@ unsafe impl GlobalAlloc for Heap {
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         match self.own() {
+            Some(_) if is_mapping(layout) => map(layout.size()),
             // SAFETY: the layout is as the caller promises.
             Some(mut own) => unsafe { own.calloc(layout.size(), layout.align()) },
             // SAFETY: as above.
@@ -73,6 +75,8 @@ unsafe impl GlobalAlloc for Heap {
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         match self.own() {
+            // SAFETY: the mapping is of this length, and nobody uses it any more, as the caller promises.
+            Some(_) if is_mapping(layout) => _ = unsafe { unmap(block, layout.size()) },
             // SAFETY: the block is of this heap and layout, as the caller promises.
             Some(mut own) => unsafe { own.free(block, layout.size(), layout.align()) },
             // SAFETY: as above.
@@ -81,11 +85,79 @@ unsafe impl GlobalAlloc for Heap {
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        match self.own() {
+        let Some(mut own) = self.own() else {
+            // SAFETY: as in `dealloc`.
+            return unsafe { System.realloc(block, layout, size) };
+        };
+        // SAFETY: the size is one that fits a layout of this alignment, as the caller promises.
+        let new = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
+        match (is_mapping(layout), is_mapping(new)) {
             // SAFETY: the block is of this heap and layout, as the caller promises.
-            Some(mut own) => unsafe { own.realloc(block, layout.size(), layout.align(), size) },
-            // SAFETY: as above.
-            None => unsafe { System.realloc(block, layout, size) },
+            (false, false) => unsafe { own.realloc(block, layout.size(), layout.align(), size) },
+            // SAFETY: the mapping is of this length, and nobody uses it meanwhile, as the caller promises.
+            (true, true) => unsafe { remap(block, layout.size(), size) },
+            _ => {
+                drop(own);
+                // SAFETY: the new block is apart from the old one, and as long as what is copied. The old one is of this layout.
+                unsafe {
+                    let at = self.alloc(new);
+                    if !at.is_null() {
+                        block.copy_to_nonoverlapping(at, layout.size().min(size));
+                        self.dealloc(block, layout);
+                    }
+                    at
+                }
+            }
+        }
+    }
+}
+
+/// Blocks from this length on are mappings of their own: one that grows moves by its page tables, and one that is freed is gone.
+/// In the heap, the blocks that a growing list has left behind would stay, together as long as the list.
+const MAPPING: usize = 1 << 20;
+
+fn is_mapping(layout: Layout) -> bool {
+    layout.size() >= MAPPING && layout.align() <= rustix::param::page_size()
+}
+
+/// A mapping of at least `len` bytes of zeros, or null.
+fn map(len: usize) -> *mut u8 {
+    let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+    // SAFETY: without MAP_FIXED a new mapping overlaps nothing.
+    match unsafe { rustix::mm::mmap_anonymous(place(len), len, access, flags) } {
+        Ok(at) => at.cast(),
+        Err(_) => null_mut(),
+    }
+}
+
+/// # Safety
+/// The mapping has this length, and nobody uses it any more.
+unsafe fn unmap(at: *mut u8, len: usize) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { rustix::mm::munmap(at.cast(), len) }.is_ok()
+}
+
+/// Makes a mapping longer or shorter. Where it cannot stay it moves to a place of ours, not to one where the program may have its own.
+/// Null if there is no memory: then it is as before.
+///
+/// # Safety
+/// The mapping has this length, and nobody uses it meanwhile.
+unsafe fn remap(at: *mut u8, len: usize, new: usize) -> *mut u8 {
+    // SAFETY: the caller's promise.
+    if let Ok(at) = unsafe { rustix::mm::mremap(at.cast(), len, new, MremapFlags::empty()) } {
+        return at.cast();
+    }
+    let to = map(new);
+    if to.is_null() {
+        return to;
+    }
+    // SAFETY: what it replaces is the mapping that was just made, which nobody uses.
+    match unsafe { rustix::mm::mremap_fixed(at.cast(), len, new, MremapFlags::MAYMOVE, to.cast()) } {
+        Ok(at) => at.cast(),
+        Err(_) => {
+            // SAFETY: nobody uses it.
+            unsafe { unmap(to, new) };
+            null_mut()
         }
     }
 }
@@ -96,12 +168,8 @@ struct Pages;
 // SAFETY: what is handed out is mapped, and nobody else's.
 unsafe impl Allocator for Pages {
     fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
-        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-        // SAFETY: without MAP_FIXED a new mapping overlaps nothing.
-        match unsafe { rustix::mm::mmap_anonymous(place(size), size, access, flags) } {
-            Ok(at) => (at.cast(), size, 0),
-            Err(_) => (null_mut(), 0, 0),
-        }
+        let at = map(size);
+        (at, if at.is_null() { 0 } else { size }, 0)
     }
 
     /// A block that grows moves.
@@ -111,12 +179,12 @@ unsafe impl Allocator for Pages {
 
     fn free_part(&self, at: *mut u8, old: usize, new: usize) -> bool {
         // SAFETY: as below; the front stays.
-        unsafe { rustix::mm::munmap(at.wrapping_add(new).cast(), old - new) }.is_ok()
+        unsafe { unmap(at.wrapping_add(new), old - new) }
     }
 
     fn free(&self, at: *mut u8, size: usize) -> bool {
         // SAFETY: these pages are of `alloc`, and nobody uses them any more.
-        unsafe { rustix::mm::munmap(at.cast(), size) }.is_ok()
+        unsafe { unmap(at, size) }
     }
 
     fn can_release_part(&self, _: u32) -> bool {
@@ -148,7 +216,7 @@ mod tests {
             let mut random = seed;
             for round in 0..3000 {
                 random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-                let size = 1 + (random >> 40) % if round % 50 == 0 { 1 << 20 } else { 3000 };
+                let size = 1 + (random >> 40) % if round % 50 == 0 { 3 * MAPPING } else { 3000 };
                 let layout = Layout::from_size_align(size, 1 << ((random >> 33) % 8)).unwrap();
                 let new = layout.size() / 2 + 1 + (random >> 20) % layout.size();
                 // SAFETY: the block is of this layout, then of this size, and used within that.
@@ -185,5 +253,35 @@ mod tests {
                 scope.spawn(move || work(seed));
             }
         });
+    }
+
+    /// What a list has left behind when it grew is not kept.
+    #[test]
+    fn a_list_that_grows_takes_no_more_than_it_needs() {
+        let heap = Heap {
+            apart: AtomicU8::new(APART),
+            own: Mutex::new(Dlmalloc::new_with_allocator(Pages)),
+        };
+        let resident = || {
+            let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+            let pages: usize = statm.split(' ').nth(1).unwrap().parse().unwrap();
+            pages * rustix::param::page_size()
+        };
+        let before = resident();
+        let mut layout = Layout::from_size_align(1 << 12, 8).unwrap();
+        // SAFETY: each block is used within its size, and given back with the layout that it has.
+        unsafe {
+            let mut block = heap.alloc(layout);
+            while layout.size() < 64 << 20 {
+                block.write_bytes(1, layout.size());
+                block = heap.realloc(block, layout, 2 * layout.size());
+                layout = Layout::from_size_align(2 * layout.size(), 8).unwrap();
+            }
+            let grown = resident() - before;
+            assert!(grown < 40 << 20, "{grown} bytes for half of {}", layout.size());
+            heap.dealloc(block, layout);
+        }
+        let left = resident() - before;
+        assert!(left < 4 << 20, "{left} bytes");
     }
 }

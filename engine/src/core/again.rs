@@ -99,7 +99,8 @@ impl<P: Policy> Core<P> {
                 Some(found) => {
                     let entry = self.unexpected.put(payload, skip, env.len as usize);
                     *found = Unexpected::Stored { entry, sync: None };
-                    self.grow_unreceived(env.source, env.len as usize, env.len as usize);
+                    let memory = self.unexpected.memory(entry);
+                    self.grow_unreceived(env.source, env.len as usize, memory);
                     Destination::Buffer(entry)
                 }
             },
@@ -170,8 +171,9 @@ impl<P: Policy> Core<P> {
                 let found = self.waiting_message(name);
                 if let Some(found) = found.and_then(|(id, _)| self.matcher.payload_mut(id)) {
                     *found = Unexpected::Rts(rts);
+                    let memory = self.unexpected.memory(entry);
                     self.unexpected.release(entry);
-                    self.shrink_unreceived(env.source, env.len as usize, env.len as usize);
+                    self.shrink_unreceived(env.source, env.len as usize, memory);
                     self.refuse(env.source, rts.name);
                 }
                 Ok(None)

@@ -1,7 +1,7 @@
 //! The engine's messages that are not whole and eager, one by one (`docs/wire.md`, section 5).
 
 use super::delivery::{put, put_fragment};
-use super::{Core, MESSAGE_OVERHEAD, Unexpected, broken};
+use super::{Core, MESSAGE, Unexpected, broken};
 use crate::core::Deferred;
 use crate::frame::{MsgHead, Rts, kind};
 use crate::loan::Offer;
@@ -64,14 +64,14 @@ impl<P: Policy> Core<P> {
         let entry = self.unexpected.put(payload, skip, env.len as usize);
         self.store_unmatched(admit, env, Unexpected::Stored { entry, sync });
         let len = env.len as usize;
-        self.grow_unreceived(env.source, len, len + MESSAGE_OVERHEAD);
+        self.grow_unreceived(env.source, len, MESSAGE + self.unexpected.memory(entry));
         entry
     }
 
     /// Stores what a message says whose bytes are still its sender's.
     pub(crate) fn queue_unexpected(&mut self, admit: Admit, env: &Envelope, found: Unexpected) {
         self.store_unmatched(admit, env, found);
-        self.grow_unreceived(env.source, 0, MESSAGE_OVERHEAD);
+        self.grow_unreceived(env.source, 0, MESSAGE);
     }
 
     /// A whole message behind `skip` bytes that say its data, or the name of a send that waits for it to be matched.

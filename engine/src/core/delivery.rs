@@ -1,6 +1,6 @@
 //! What becomes of the bytes of a message: delivered to its receive, fetched, or dropped with an error.
 
-use super::{Core, Deferred, MESSAGE_OVERHEAD, Unexpected, broken};
+use super::{Core, Deferred, MESSAGE, Unexpected, broken};
 use crate::frame::Rts;
 use crate::peer::Destination;
 use crate::policy::Policy;
@@ -139,7 +139,7 @@ impl<P: Policy> Core<P> {
         let slot = self.requests.get(request);
         slot.status = status(&env);
         slot.post = None;
-        self.shrink_unreceived(env.source, 0, MESSAGE_OVERHEAD);
+        self.shrink_unreceived(env.source, 0, MESSAGE);
         match found {
             Unexpected::Rts(rts) => {
                 self.rts_matched(request, env.source, rts);
@@ -164,8 +164,9 @@ impl<P: Policy> Core<P> {
         put(slot, 0, &payload, 0, have.min(slot.len));
         slot.moved = have;
         let len = env.len as usize;
+        let memory = self.unexpected.memory(entry);
         self.unexpected.release(entry);
-        self.shrink_unreceived(env.source, len, len);
+        self.shrink_unreceived(env.source, len, memory);
         let peer = &mut self.peers[env.source as usize];
         if (have as u64) < env.len {
             match peer.partial.as_mut().filter(|partial| partial.is_into(entry)) {

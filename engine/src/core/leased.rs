@@ -2,7 +2,7 @@
 //! section 3).
 
 use super::delivery::put;
-use super::{Core, MESSAGE_OVERHEAD, Unexpected};
+use super::{Core, MESSAGE, Unexpected};
 use crate::frame::{MsgHead, kind};
 use crate::policy::Policy;
 use crate::policy::rx::RxPolicy;
@@ -56,7 +56,7 @@ impl<P: Policy> Core<P> {
             (admit @ (Admit::Match | Admit::Reserved(_)), None) => {
                 let peer = &mut self.peers[from as usize];
                 let kept = self.unexpected.keep(peer, payload, &lease);
-                self.grow_unreceived(from, payload.len(), payload.len() + MESSAGE_OVERHEAD);
+                self.grow_unreceived(from, payload.len(), MESSAGE + payload.len());
                 self.store_unmatched(admit, &env, Unexpected::Kept(kept));
                 // Also if the peer has broken the limit with it: the message is stored.
                 if let Err(fault) = self.check_buffer_limit(from) {

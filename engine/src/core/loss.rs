@@ -1,6 +1,6 @@
 //! What ends with a peer that is gone, or says nothing any more.
 
-use super::{Core, Deferred, MESSAGE_OVERHEAD, Unexpected};
+use super::{Core, Deferred, MESSAGE, Unexpected};
 use crate::peer::{Destination, PartialMessage};
 use crate::policy::protocol::Recovery;
 use crate::policy::{OnLoss, Policy, by_policy};
@@ -102,7 +102,8 @@ impl<P: Policy> Core<P> {
         let id = waiting.filter(|(.., found)| this(found)).map(|(id, ..)| id).next();
         if let Some((env, _)) = id.and_then(|id| self.matcher.take_message(id)) {
             let len = env.len as usize;
-            self.shrink_unreceived(rank, len, len + MESSAGE_OVERHEAD);
+            let memory = MESSAGE + self.unexpected.memory(entry);
+            self.shrink_unreceived(rank, len, memory);
             self.unexpected.release(entry);
         }
     }

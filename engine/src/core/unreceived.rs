@@ -7,6 +7,9 @@ use crate::policy::Policy;
 use taffrail_fabric::Fault;
 use taffrail_logging::{Admit, mutant};
 
+/// When nothing waits any more, what more messages than this needed is given back.
+const SLOTS_KEPT: usize = 1 << 12;
+
 impl<P: Policy> Core<P> {
     /// Unreceived messages of a peer take more: `payload` bytes that are here, and `memory` bytes of memory. The peer is stopped
     /// if that is too much.
@@ -19,6 +22,10 @@ impl<P: Policy> Core<P> {
     /// messages.
     pub(crate) fn shrink_unreceived(&mut self, from: Rank, payload: usize, memory: usize) {
         self.flow.shrink(&mut self.peers[from as usize].unreceived, payload, memory);
+        if self.flow.memory() == 0 && self.matcher.message_slots() > SLOTS_KEPT {
+            self.matcher.trim();
+            self.unexpected.trim();
+        }
         self.adjust_throttle(from);
         for rank in self.flow.stopped_to_look_at() {
             self.adjust_throttle(rank);

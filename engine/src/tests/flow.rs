@@ -1,7 +1,7 @@
 //! Senders that are far ahead of their receivers wait, and the memory of these stays within its limit.
 
 use super::{Plain, engines};
-use crate::flow::{FlowControl, MESSAGE_OVERHEAD, UnreceivedLimits};
+use crate::flow::{FlowControl, MESSAGE, UnreceivedLimits};
 use crate::frame::{Frame, Throttle};
 use crate::peer::{Peer, Queued, Waiting};
 use crate::policy::Policy;
@@ -13,8 +13,8 @@ use taffrail_fabric::{Fabric, Fault, SendMemory, Source};
 const LIMIT: usize = 64 << 10;
 /// Messages that take several times as much.
 const COUNT: u64 = 3000;
-/// What comes of a message that has 8 bytes.
-const EACH: usize = 8 + MESSAGE_OVERHEAD;
+/// What comes of a message that has 8 bytes, with the block of the heap and its entry in the list of buffers.
+const EACH: usize = MESSAGE + 24 + 32;
 
 /// Engines whose unreceived messages may take `limit` bytes.
 fn limited(ranks: usize, limit: usize) -> Vec<Plain<Loopback>> {
@@ -178,6 +178,12 @@ fn two_ranks_that_flood_each_other_both_get_on() {
         assert_eq!(receive(&mut engines, 1, (0, tag)), Some(tag));
     }
     assert!(engines.iter_mut().zip(&sends).all(|(engine, sends)| are_over(engine, sends)));
+}
+
+/// `docs/tuning.md` and `docs/wire.md` say so.
+#[test]
+fn a_message_takes_this_much_beside_its_buffer() {
+    assert_eq!(MESSAGE, 216);
 }
 
 /// The program never polls: its messages leave at once, into room that there always is.

@@ -20,16 +20,16 @@ const WAYS: [[&[&str]; 2]; 5] = [
     [TWO_NODES, &RANKS_ALONE],
 ];
 
-const MESSAGES: &str = "60000";
+const MESSAGES: &str = "120000";
 
-/// The words of a message, and what the receiver does first. Messages of 8 bytes take 14 MB of a receiver that takes them in; those
-/// of 800 take 48 MB, which neither sockets nor rings hold.
+/// The words of a message, and what the receiver does first. Messages of 8 bytes take 32 MB of a receiver that takes them in; those
+/// of 800 take 130 MB, which neither sockets nor rings hold.
 const FLOODS: [[&str; 2]; 3] = [["1", "probes"], ["100", "computes"], ["100", "stopped"]];
 
 /// The memory that unreceived messages may take.
-const LIMIT_MIB: u64 = 2;
+const LIMIT_MIB: u64 = 8;
 /// What libraries allocate, and what waits at the sender, come on top.
-const MOST_KIB: u64 = (LIMIT_MIB + 6) << 10;
+const MOST_KIB: u64 = (LIMIT_MIB + 1) << 10;
 
 fn flood(mpich: &Mpi, program: &Path, options: [&[&str]; 2], flood: [&str; 2]) -> Command {
     let program = [program.to_str().unwrap(), MESSAGES];
