@@ -1,7 +1,7 @@
 //! What is said to people: lines on standard error, and counts in words.
 
 use std::io::Write;
-pub use taffrail_fabric::words::{NAMED_MAX, counted, listed, numbered, spans};
+pub use taffrail_fabric::words::{NAMED_MAX, counted, listed, listed_of, numbered, spans};
 
 /// Writes a line to standard error in one write, so that those of several processes do not mix.
 #[cold]

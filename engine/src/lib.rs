@@ -124,6 +124,8 @@ pub struct Engine<F, P> {
     pub sizes: Sizes,
     /// Progress calls so far, and when the peers were looked at last.
     pub turns: u32,
+    /// How many things have happened in them: a wait in which this grows is not in vain.
+    pub happened: u64,
     pub(crate) checked: Instant,
 }
 
@@ -148,6 +150,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
             discarding: Vec::new(),
             sizes,
             turns: 0,
+            happened: 0,
             checked: clock.now(),
             fabric,
         };

@@ -67,6 +67,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         if self.turns.is_multiple_of(LOOK_EVERY) {
             events += self.check_in_time();
         }
+        self.happened = self.happened.wrapping_add(events as u64);
         events
     }
 

@@ -38,8 +38,13 @@ pub const NAMED_MAX: usize = 4;
 
 /// The first few, and how many more there are.
 pub fn listed(all: &[String]) -> String {
-    let more = all.len().saturating_sub(NAMED_MAX);
-    let named = all[..all.len() - more].join(", ");
+    listed_of(all.len(), all.iter().cloned())
+}
+
+/// As [`listed`], of so many whose words are made only if they are named: there may be millions.
+pub fn listed_of(count: usize, words: impl Iterator<Item = String>) -> String {
+    let more = count.saturating_sub(NAMED_MAX);
+    let named = words.take(NAMED_MAX).collect::<Vec<_>>().join(", ");
     if more == 0 { named } else { format!("{named}, and {more} more") }
 }
 
@@ -59,6 +64,10 @@ mod tests {
         let words: Vec<String> = (0..6).map(|n: u32| n.to_string()).collect();
         assert_eq!(listed(&words), "0, 1, 2, 3, and 2 more");
         assert_eq!(listed(&words[..4]), "0, 1, 2, 3");
+        // The rest is not even put into words.
+        let many =
+            (0..).map(|n: usize| if n < NAMED_MAX { n.to_string() } else { panic!("word {n}") });
+        assert_eq!(listed_of(3_000_000, many), "0, 1, 2, 3, and 2999996 more");
     }
 
     #[test]

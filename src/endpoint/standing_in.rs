@@ -33,6 +33,12 @@ impl<F: Transport> Endpoint<F> {
         crate::explain::stalled(self)
     }
 
+    /// How many things have happened to this endpoint, in all: a wait in which this grows is not in vain.
+    #[doc(hidden)]
+    pub fn happened(&self) -> u64 {
+        self.engine.happened
+    }
+
     /// Waits until no rank has anything to send or receive any more, as dropping the endpoint does; but
     /// what is logged here stays, for ranks that are killed later, as long as somebody
     /// [stands in](Self::stand_in).

@@ -4,9 +4,9 @@ use super::processes;
 use crate::engine::policy::Policy;
 use crate::engine::request::{ANY, Slot, Stage};
 use crate::job::rank_in_address;
-use crate::words::{NAMED_MAX, counted, listed};
+use crate::words::{NAMED_MAX, counted, listed_of};
 use crate::{Endpoint, Rank, Transport};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use taffrail_fabric::{Fault, PeerId};
 use taffrail_matching::Posting;
 
@@ -34,12 +34,12 @@ fn receives(endpoint: &Endpoint<impl Transport>) -> Option<String> {
     // One that takes many messages is posted in case any come, and not because some are due.
     let under_way = endpoint.engine.core.requests.under_way();
     let is_multi = |slot: &Slot| slot.extra.as_ref().is_some_and(|extra| extra.multi.is_some());
-    let multi: Vec<u32> = under_way.filter(|(_, s)| is_multi(s)).map(|(index, _)| index).collect();
+    let multi: BTreeSet<u32> =
+        under_way.filter(|(_, s)| is_multi(s)).map(|(index, _)| index).collect();
     posted.retain(|receive| !multi.contains(&receive.token));
-    let in_words = |posting| posting_in_words(endpoint, posting);
-    let all: Vec<String> = posted.iter().map(|receive| in_words(&receive.posting)).collect();
-    let count = counted(all.len() as u64, "posted receive");
-    (!all.is_empty()).then(|| format!("for the messages of {count} ({})", listed(&all)))
+    let count = (!posted.is_empty()).then(|| counted(posted.len() as u64, "posted receive"))?;
+    let words = posted.iter().map(|receive| posting_in_words(endpoint, &receive.posting));
+    Some(format!("for the messages of {count} ({})", listed_of(posted.len(), words)))
 }
 
 fn posting_in_words(endpoint: &Endpoint<impl Transport>, posting: &Posting) -> String {
@@ -94,17 +94,18 @@ fn stage_in_words(slot: &Slot) -> Option<&'static str> {
     }
 }
 
-/// Messages that no receive takes: with the wrong tag, perhaps.
+/// Messages that no receive takes: with the wrong tag, perhaps. There may be millions, while the program waits for this report.
 fn unexpected(endpoint: &Endpoint<impl Transport>) -> Option<String> {
-    let arrived = endpoint.engine.core.matcher.unexpected();
-    let in_words = |from: Rank, bits: u64, len: u64| {
-        format!("from {}, tag {}, {}", name(endpoint, from), tag(bits, 0), counted(len, "byte"))
-    };
-    let all: Vec<String> = arrived.map(|(_, e, _)| in_words(e.source, e.tag, e.len)).collect();
-    let count = counted(all.len() as u64, "message");
-    let (has, it) = if all.len() == 1 { ("has", "it") } else { ("have", "them") };
-    let what = listed(&all);
-    (!all.is_empty()).then(|| format!("{count} {has} arrived, and no receive takes {it} ({what})"))
+    let matcher = &endpoint.engine.core.matcher;
+    let arrived = matcher.counts().unexpected;
+    let count = (arrived > 0).then(|| counted(arrived as u64, "message"))?;
+    let words = matcher.unexpected().map(|(_, envelope, _)| {
+        let from = name(endpoint, envelope.source);
+        format!("from {from}, tag {}, {}", tag(envelope.tag, 0), counted(envelope.len, "byte"))
+    });
+    let what = listed_of(arrived, words);
+    let (has, it) = if arrived == 1 { ("has", "it") } else { ("have", "them") };
+    Some(format!("{count} {has} arrived, and no receive takes {it} ({what})"))
 }
 
 /// What is the matter with peers.

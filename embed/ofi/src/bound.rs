@@ -81,6 +81,17 @@ impl Bound {
         }
     }
 
+    /// How many things have happened to the endpoints.
+    ///
+    /// # Safety
+    /// Open endpoints, and the lock.
+    #[cold]
+    pub unsafe fn happened(&self) -> u64 {
+        // SAFETY: the caller's promise.
+        let each = self.endpoints.iter().map(|&endpoint| unsafe { (*endpoint).engine.happened() });
+        each.fold(0, u64::wrapping_add)
+    }
+
     /// Prepares a sleep: whether there is nothing to be made progress with.
     ///
     /// # Safety

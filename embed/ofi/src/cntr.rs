@@ -218,7 +218,7 @@ unsafe extern "C" fn wait(cntr: *mut fid_cntr, threshold: u64, timeout: c_int) -
                 let cntr = &mut *cntr;
                 if over.is_some() {
                     cntr.patience.found_something();
-                } else if let Some(since) = cntr.patience.found_nothing() {
+                } else if let Some(since) = cntr.patience.found_nothing(|| cntr.bound.happened()) {
                     cntr.bound.waits_since(since);
                 }
                 over

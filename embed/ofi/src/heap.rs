@@ -152,7 +152,8 @@ unsafe fn remap(at: *mut u8, len: usize, new: usize) -> *mut u8 {
         return to;
     }
     // SAFETY: what it replaces is the mapping that was just made, which nobody uses.
-    match unsafe { rustix::mm::mremap_fixed(at.cast(), len, new, MremapFlags::MAYMOVE, to.cast()) } {
+    match unsafe { rustix::mm::mremap_fixed(at.cast(), len, new, MremapFlags::MAYMOVE, to.cast()) }
+    {
         Ok(at) => at.cast(),
         Err(_) => {
             // SAFETY: nobody uses it.

@@ -28,6 +28,7 @@ const AT_ONCE: Duration = Duration::from_micros(2);
 const YIELD_AFTER: u32 = 2000;
 /// Who reads in vain for so long naps instead of that. Processes that only give the processor away keep others from running for
 /// seconds where each processor has one (Linux 6.18): also threads of the kernel, for which the start of another rank may wait.
+/// Not who takes in messages that the program does not wait for, or sends what waited for room.
 const NAP_AFTER: Duration = Duration::from_millis(20);
 const NAP: Duration = Duration::from_micros(50);
 /// Who reads in vain for so long says what it waits for, and looks again after as long whether that has
@@ -47,6 +48,8 @@ pub struct Patience {
     /// Since when reads are in vain, if they have been for so long that the processor is given away, and
     /// when that is to be said.
     stalled: Option<(Instant, Instant)>,
+    /// Since when nothing at all has happened, if that is so, and how much had happened before.
+    idle: Option<(Instant, u64)>,
 }
 
 impl Patience {
@@ -79,16 +82,16 @@ impl Patience {
     }
 
     /// The read was in vain. After many the processor is given to somebody who may have what is waited
-    /// for, as where there are more ranks than processors. Since when nothing was found, if somebody
-    /// should know.
+    /// for, as where there are more ranks than processors, unless more has `happened` meanwhile. Since when nothing was found, if
+    /// somebody should know.
     #[inline]
     #[must_use]
-    pub fn found_nothing(&mut self) -> Option<Instant> {
+    pub fn found_nothing(&mut self, happened: impl FnOnce() -> u64) -> Option<Instant> {
         self.in_vain = self.in_vain.saturating_add(1);
         if self.untimed == 0 && self.in_vain <= MAX_READS {
             self.over = Some(Instant::now());
         } else if self.in_vain > YIELD_AFTER {
-            return self.wait_long();
+            return self.wait_long(happened());
         }
         None
     }
@@ -100,16 +103,21 @@ impl Patience {
 
     #[cold]
     #[inline(never)]
-    fn wait_long(&mut self) -> Option<Instant> {
+    fn wait_long(&mut self, happened: u64) -> Option<Instant> {
         let now = Instant::now();
         if self.in_vain == YIELD_AFTER + 1 {
-            self.stalled = None;
+            (self.stalled, self.idle) = (None, None);
+        }
+        match self.idle {
+            Some((since, before)) if before == happened => {
+                match now.saturating_duration_since(since) > NAP_AFTER {
+                    true => std::thread::sleep(NAP),
+                    false => std::thread::yield_now(),
+                }
+            }
+            _ => self.idle = Some((now, happened)),
         }
         let (since, due) = self.stalled.get_or_insert((now, now + STALLED));
-        match now.saturating_duration_since(*since) > NAP_AFTER {
-            true => std::thread::sleep(NAP),
-            false => std::thread::yield_now(),
-        }
         (now >= *due).then(|| {
             *due = now + STALLED;
             *since
@@ -125,14 +133,14 @@ mod tests {
     fn read(patience: &mut Patience, pause: Duration) -> u32 {
         std::thread::sleep(pause);
         let turns = patience.turns(true, false);
-        assert_eq!(patience.found_nothing(), None, "it waits for a short time only");
+        assert_eq!(patience.found_nothing(|| 0), None, "it waits for a short time only");
         turns
     }
 
     #[test]
     fn who_waits_for_long_says_so_every_ten_seconds() {
         let mut patience = Patience::default();
-        let said = |patience: &mut Patience| patience.found_nothing().is_some();
+        let said = |patience: &mut Patience| patience.found_nothing(|| 0).is_some();
         assert_eq!((0..=YIELD_AFTER).filter(|_| said(&mut patience)).count(), 0);
         let due = |patience: &mut Patience| {
             let (_, due) = patience.stalled.as_mut().expect("it is seen that it waits");
@@ -212,5 +220,27 @@ mod tests {
         assert_eq!(read(&mut patience, Duration::from_millis(1)), 1);
         patience.found_something();
         assert_eq!(patience.turns(true, false), 1);
+    }
+
+    /// One that takes in what others send meanwhile, or sends what waited for room, does not nap.
+    #[test]
+    fn one_to_which_things_happen_does_not_nap() {
+        let reads = |patience: &mut Patience, happened: fn(u32) -> u64| {
+            let started = Instant::now();
+            (0..300).for_each(|read| assert_eq!(patience.found_nothing(|| happened(read)), None));
+            started.elapsed()
+        };
+        let long_ago = |patience: &mut Patience| {
+            let since = Instant::now().checked_sub(2 * NAP_AFTER).unwrap();
+            patience.idle = Some((since, 0));
+        };
+        let mut patience = Patience { in_vain: YIELD_AFTER + 1, ..Patience::default() };
+        long_ago(&mut patience);
+        assert!(reads(&mut patience, |_| 0) >= 300 * NAP);
+        long_ago(&mut patience);
+        let started = Instant::now();
+        let _ = reads(&mut patience, |read| 1 + u64::from(read));
+        let (since, before) = patience.idle.unwrap();
+        assert!(before == 300 && since >= started, "it has begun anew each time");
     }
 }

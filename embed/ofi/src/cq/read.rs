@@ -65,7 +65,7 @@ unsafe fn take<const SAFE: bool>(
             if count == 0 && !cq.ready.is_empty() {
                 return nothing_asked_for(cq);
             }
-            if let Some(since) = cq.patience.found_nothing() {
+            if let Some(since) = cq.patience.found_nothing(|| cq.bound.happened()) {
                 cq.bound.waits_since(since);
             }
             return -FI_EAGAIN as isize;
