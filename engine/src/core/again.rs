@@ -161,7 +161,7 @@ impl<P: Policy> Core<P> {
             }
             Destination::Waiting(id) => {
                 if let Some(found) = self.matcher.payload_mut(id) {
-                    *found = Unexpected::Rts(rts);
+                    *found = Unexpected::Rts(Box::new(rts));
                     self.refuse(env.source, rts.name);
                 }
                 Ok(None)
@@ -170,7 +170,7 @@ impl<P: Policy> Core<P> {
                 // The part that is here is dropped: the whole message waits in its sender's memory now.
                 let found = self.waiting_message(name);
                 if let Some(found) = found.and_then(|(id, _)| self.matcher.payload_mut(id)) {
-                    *found = Unexpected::Rts(rts);
+                    *found = Unexpected::Rts(Box::new(rts));
                     let memory = self.unexpected.memory(entry);
                     self.unexpected.release(entry);
                     self.shrink_unreceived(env.source, env.len as usize, memory);

@@ -217,7 +217,7 @@ impl<P: Policy> Core<P> {
                     self.rts_matched(request, from, rts);
                 }
             }
-            (admit, None) => self.queue_unexpected(admit, &env, Unexpected::Rts(rts)),
+            (admit, None) => self.queue_unexpected(admit, &env, Unexpected::Rts(Box::new(rts))),
         }
         self.check_buffer_limit(from)
     }
@@ -239,7 +239,7 @@ impl<P: Policy> Core<P> {
             (Admit::Refill | Admit::Duplicate, None) => {
                 return Err(broken("seq", "no loan a second time", msg.seq));
             }
-            (admit, None) => self.queue_unexpected(admit, &env, Unexpected::Loan(offer)),
+            (admit, None) => self.queue_unexpected(admit, &env, Unexpected::Loan(Box::new(offer))),
         }
         self.check_buffer_limit(from)
     }

@@ -142,16 +142,16 @@ impl<P: Policy> Core<P> {
         self.shrink_unreceived(env.source, 0, MESSAGE);
         match found {
             Unexpected::Rts(rts) => {
-                self.rts_matched(request, env.source, rts);
+                self.rts_matched(request, env.source, *rts);
             }
-            Unexpected::Loan(offer) => self.lent(request, env.source, offer),
+            Unexpected::Loan(offer) => self.lent(request, env.source, *offer),
             Unexpected::Stored { entry, sync } => {
                 if let Some(name) = sync {
                     self.deferred.acknowledge(env.source, name);
                 }
                 self.receive_stored(request, env, entry);
             }
-            Unexpected::Kept(kept) => self.receive_kept(request, &env, kept),
+            Unexpected::Kept(kept) => self.receive_kept(request, &env, *kept),
         }
     }
 

@@ -57,7 +57,7 @@ impl<P: Policy> Core<P> {
                 let peer = &mut self.peers[from as usize];
                 let kept = self.unexpected.keep(peer, payload, &lease);
                 self.grow_unreceived(from, payload.len(), MESSAGE + payload.len());
-                self.store_unmatched(admit, &env, Unexpected::Kept(kept));
+                self.store_unmatched(admit, &env, Unexpected::Kept(Box::new(kept)));
                 // Also if the peer has broken the limit with it: the message is stored.
                 if let Err(fault) = self.check_buffer_limit(from) {
                     self.protocol_error(from, fault);

@@ -17,7 +17,8 @@ use taffrail_logging::Numbers;
 use taffrail_logging::mutant;
 use taffrail_matching::Matcher;
 
-/// A message that arrived before its receive was posted.
+/// A message that arrived before its receive was posted. There may be millions, most of them short ones: what is longer than those need
+/// is in a box.
 pub enum Unexpected {
     /// Its bytes are in the store, or on their way there; `sync` names the send to acknowledge.
     Stored {
@@ -27,11 +28,11 @@ pub enum Unexpected {
         sync: Option<u64>,
     },
     /// Its bytes are in a receive buffer of the fabric.
-    Kept(KeptMessage),
+    Kept(Box<KeptMessage>),
     /// Its RTS is here, its bytes are still its sender's.
-    Rts(Rts),
+    Rts(Box<Rts>),
     /// It is a loan.
-    Loan(crate::loan::Offer),
+    Loan(Box<crate::loan::Offer>),
 }
 
 impl Unexpected {

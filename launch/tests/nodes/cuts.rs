@@ -13,27 +13,27 @@ use std::sync::LazyLock;
 use taffrail::Pattern;
 
 /// The folder in which ranks write how far they are.
-const FOLDER: &str = "CUTS_FOLDER";
+pub const FOLDER: &str = "CUTS_FOLDER";
 /// The file in it that is there when the link has been cut.
-const IS_CUT: &str = "cut";
+pub const IS_CUT: &str = "cut";
 
 /// How far a life of a rank is, a byte for each step.
-struct Steps(File);
+pub struct Steps(File);
 
 impl Steps {
-    fn begin(folder: &str, rank: u32, life: u32) -> Steps {
+    pub fn begin(folder: &str, rank: u32, life: u32) -> Steps {
         let path = Path::new(folder).join(format!("{rank}.{life}"));
         Steps(File::options().create(true).append(true).open(path).unwrap())
     }
 
-    fn done(&mut self) {
+    pub fn done(&mut self) {
         self.0.write_all(b".").unwrap();
     }
 }
 
 /// How a link is cut.
 #[derive(Clone, Copy)]
-enum Cut {
+pub enum Cut {
     /// Nothing passes.
     Cable,
     /// Long packets to the second node do not.
@@ -41,15 +41,15 @@ enum Cut {
 }
 
 /// Two ranks, each on a node of its own.
-struct Pair<'a> {
-    how: Cut,
-    nodes: &'a Nodes,
-    folder: tempfile::TempDir,
-    job: Job,
+pub struct Pair<'a> {
+    pub how: Cut,
+    pub nodes: &'a Nodes,
+    pub folder: tempfile::TempDir,
+    pub job: Job,
 }
 
 impl Pair<'_> {
-    fn of<'a>(nodes: &'a Nodes, options: &[&str], test: &str) -> Pair<'a> {
+    pub fn of<'a>(nodes: &'a Nodes, options: &[&str], test: &str) -> Pair<'a> {
         let folder = tempfile::tempdir().unwrap();
         let job = Job::through(NETNS, &format!("{0}n0:1,{0}n1:1", nodes.id));
         let job = job.with(&["--network", Nodes::NETWORK, "-n", "2"]).with(options);
@@ -58,7 +58,7 @@ impl Pair<'_> {
         Pair { how: Cut::Cable, nodes, folder, job }
     }
 
-    fn set_cut(&self, on: bool) {
+    pub fn set_cut(&self, on: bool) {
         match self.how {
             Cut::Cable => self.nodes.cable(1, if on { "down" } else { "up" }),
             Cut::LongPackets => assert!(self.nodes.swallow(1, on)),
@@ -66,13 +66,13 @@ impl Pair<'_> {
     }
 
     /// Cuts the link. Ranks that wait for that before they come to their end continue.
-    fn cut_link(&self) {
+    pub fn cut_link(&self) {
         self.set_cut(true);
         std::fs::write(self.folder.path().join(IS_CUT), []).unwrap();
     }
 
     /// How many steps a life of a rank has done.
-    fn steps(&self, life: &str) -> u64 {
+    pub fn steps(&self, life: &str) -> u64 {
         std::fs::metadata(self.folder.path().join(life)).map_or(0, |file| file.len())
     }
 
@@ -124,7 +124,7 @@ fn a_big_message_whose_link_stays_cut_ends_by_name_or_is_sent_again() {
 }
 
 /// Both are right, and have said so.
-fn assert_all(ended: &Ended) {
+pub fn assert_all(ended: &Ended) {
     let expected = (0, vec!["rank 0: all", "rank 1: all"]);
     assert_eq!((ended.status, said(ended)), expected, "{}{}", ended.out, ended.err);
 }
@@ -158,6 +158,8 @@ fn a_rank_with_big_messages() {
     }
     ep.sendrecv((other, 2), &[], (other, 2), &mut []).unwrap();
     assert_eq!(ep.probe((other, 1)).unwrap(), None, "nothing came twice");
+    // Before that the other one does not finalise.
+    ep.sendrecv((other, 3), &[], (other, 3), &mut []).unwrap();
     line(&format!("rank {me}: all"));
 }
 

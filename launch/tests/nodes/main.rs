@@ -17,6 +17,7 @@ mod moves;
 mod namespaces;
 mod prterun;
 mod ranks;
+mod rendezvous_cuts;
 mod restarts;
 #[path = "../../../tests/common/slurm.rs"]
 mod slurm;
