@@ -15,9 +15,9 @@ mod suspension;
 mod unreceived;
 
 pub(crate) use crate::error::broken;
-pub(crate) use crate::flow::MESSAGE;
 pub(crate) use crate::peer::MAX_ANSWERS;
 pub(crate) use deferred::Deferred;
+pub(crate) use state::MESSAGE;
 pub use state::{Active, Core, Departures, Unexpected};
 
 use super::frame::{Frame, MsgHead};

@@ -1,15 +1,10 @@
 //! Flow control: how much memory messages take that nobody has received, and which peers wait for that reason.
 
 use crate::Rank;
-use crate::core::Unexpected;
 use crate::error::broken;
 use crate::frame::Throttle;
 use taffrail_fabric::Fault;
 use taffrail_logging::mutant;
-use taffrail_matching::Matcher;
-
-/// Memory that a message takes until it is received, beside the buffer that has its bytes.
-pub(crate) const MESSAGE: usize = Matcher::<u32, Unexpected>::WAITING_BYTES;
 
 /// Memory that messages of a peer may take after it was sent [`Throttle::Stop`]: more than can be on the way, which is what
 /// rings, sockets and outboxes hold, one message that has begun, and what is sent between two polls.

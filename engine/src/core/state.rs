@@ -35,6 +35,9 @@ pub enum Unexpected {
     Loan(Box<crate::loan::Offer>),
 }
 
+/// Memory that a message takes until it is received, beside the buffer that has its bytes.
+pub(crate) const MESSAGE: usize = Matcher::<u32, Unexpected>::WAITING_BYTES;
+
 impl Unexpected {
     /// The name of the send that waits for this to be received, if one does.
     pub(crate) fn waiting_send(&self) -> Option<u64> {

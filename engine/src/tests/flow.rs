@@ -1,7 +1,8 @@
 //! Senders that are far ahead of their receivers wait, and the memory of these stays within its limit.
 
 use super::{Plain, engines};
-use crate::flow::{FlowControl, MESSAGE, UnreceivedLimits};
+use crate::core::MESSAGE;
+use crate::flow::{FlowControl, UnreceivedLimits};
 use crate::frame::{Frame, Throttle};
 use crate::peer::{Peer, Queued, Waiting};
 use crate::policy::Policy;
