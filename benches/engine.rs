@@ -4,8 +4,8 @@
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::time::{Duration, Instant};
 use taffrail_engine::log::Logging;
-use taffrail_engine::log::host::vectors::{EventVec, ReplayedVec, SpillMap, Vectors};
-use taffrail_engine::log::host::{LogParts, LoggingConfig, PAGE_RUNS};
+use taffrail_engine::log::host::LogParts;
+use taffrail_engine::log::host::vectors::{EventVec, ReplayedVec, SpillMap, Vectors, config};
 use taffrail_engine::policy::{NoLogging, Policy};
 use taffrail_engine::{Clock, Data, Dest, Engine, Pattern, Sizes};
 use taffrail_fabric::loopback::{Loopback, mesh};
@@ -40,14 +40,6 @@ fn pair<P: Policy>(policy: impl Fn(u32, usize) -> P) -> Pair<P> {
 
 /// The log of a rank whose peer is in another set. Events are stable at once.
 fn log(rank: u32, segment: usize) -> Logging<Vectors> {
-    let config = LoggingConfig {
-        causal: false,
-        all_events: false,
-        sets: vec![0, 1],
-        incarnation: 0,
-        memory: 64 * segment,
-        page_runs: PAGE_RUNS,
-    };
     let events = EventVec { capacity: u64::MAX, stable_at_once: true, ..EventVec::default() };
     let parts = LogParts {
         events,
@@ -58,7 +50,7 @@ fn log(rank: u32, segment: usize) -> Logging<Vectors> {
         checkpoints: None,
         restart: None,
     };
-    Logging::open(&config, parts, rank, segment).expect("a log")
+    Logging::open(&config([0, 1], segment), parts, rank, segment).expect("a log")
 }
 
 /// Sends a message of 8 bytes and receives it, into a receive that was posted before, or that finds it.

@@ -1,6 +1,6 @@
 //! Messages taken out of the queue before they are received.
 
-use super::core::{MESSAGE, Unexpected};
+use super::core::Unexpected;
 use super::loan::{Return, ReturnQueue};
 use super::receive::status;
 use super::request::Stage;
@@ -113,13 +113,14 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Discards a claimed message that nobody is going to receive.
     pub(crate) fn discard_claimed(&mut self, id: MessageId) {
         let Some((env, found)) = self.core.matcher.take_message(id) else { return };
+        let memory = found.memory();
         match found {
             Unexpected::Rts(rts) => {
-                self.core.shrink_unreceived(env.source, 0, MESSAGE);
+                self.core.shrink_unreceived(env.source, 0, memory);
                 self.core.deferred.acknowledge(env.source, rts.name);
             }
             Unexpected::Loan(offer) => {
-                self.core.shrink_unreceived(env.source, 0, MESSAGE);
+                self.core.shrink_unreceived(env.source, 0, memory);
                 self.tx().give_back(env.source, offer.loan);
             }
             // Received to nowhere: of some the rest is still to come.

@@ -100,7 +100,7 @@ impl UnexpectedBuffers {
 
     /// The memory that an entry takes, in bytes.
     pub(crate) fn memory(&self, entry: u32) -> usize {
-        heap_bytes(&self.entries[entry as usize])
+        size_of::<Vec<u8>>() + block_bytes(self.entries[entry as usize].capacity())
     }
 
     /// Replaces what is here of an entry by a payload from byte `skip` on.
@@ -146,13 +146,12 @@ impl UnexpectedBuffers {
     }
 }
 
-/// The memory that an entry of these bytes takes: each block of the heap has a word in front, and is a multiple of 16 bytes, at least 32.
-pub(crate) fn heap_bytes(bytes: &Vec<u8>) -> usize {
-    let block = match bytes.capacity() {
+/// The memory that the heap needs for `len` bytes: it puts a word in front, and its blocks are multiples of 16 bytes, at least 32.
+pub(crate) fn block_bytes(len: usize) -> usize {
+    match len {
         0 => 0,
         len => (len + size_of::<usize>()).next_multiple_of(16).max(32),
-    };
-    size_of::<Vec<u8>>() + block
+    }
 }
 
 fn extend(bytes: &mut Vec<u8>, payload: &Payload<'_>, skip: usize) {

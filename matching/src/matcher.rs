@@ -135,10 +135,10 @@ impl<R: Copy, U> Matcher<R, U> {
         self.unexpected.remove_id(id)
     }
 
-    /// The handle of the payload of a message in the store, claimed or not, to be changed. `None`: it
+    /// A message in the store, claimed or not, and the handle of its payload, to be changed. `None`: it
     /// has left already.
-    pub fn payload_mut(&mut self, id: MessageId) -> Option<&mut U> {
-        self.unexpected.payload_mut(id)
+    pub fn message_mut(&mut self, id: MessageId) -> Option<(&Envelope, &mut U)> {
+        self.unexpected.message_mut(id)
     }
 
     /// Removes the receives that name `source`, which has failed, and returns them in the order they were
@@ -276,9 +276,11 @@ mod tests {
         let anything = Posting { ignore: u64::MAX, ..Posting::default() };
         assert_eq!(matcher.probe(&anything), None);
         assert_eq!((matcher.counts().claimed, matcher.counts().unexpected_bytes), (1, 8));
-        *matcher.payload_mut(id).unwrap() = 6;
+        let (seen, payload) = matcher.message_mut(id).unwrap();
+        assert_eq!(*seen, envelope);
+        *payload = 6;
         assert_eq!(matcher.take_message(id), Some((envelope, 6)));
-        assert_eq!(matcher.payload_mut(id), None);
+        assert_eq!(matcher.message_mut(id), None);
         assert_eq!(matcher.counts(), Counts::default());
     }
 

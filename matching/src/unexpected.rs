@@ -128,9 +128,9 @@ impl<U> Unexpected<U> {
         id
     }
 
-    pub(crate) fn payload_mut(&mut self, id: MessageId) -> Option<&mut U> {
-        let message = self.slab.get_mut(id.number)?;
-        (message.stamp as u32 == id.stamp).then_some(&mut message.payload)
+    pub(crate) fn message_mut(&mut self, id: MessageId) -> Option<(&Envelope, &mut U)> {
+        let Message { envelope, payload, stamp, .. } = self.slab.get_mut(id.number)?;
+        (*stamp as u32 == id.stamp).then_some((&*envelope, payload))
     }
 
     /// The first message that fits.

@@ -2,7 +2,7 @@
 //! sender was restarted.
 
 use super::delivery::put;
-use super::{Core, Unexpected, broken};
+use super::{Core, MESSAGE, Unexpected, broken};
 use crate::frame::Rts;
 use crate::peer::{Destination, PartialMessage};
 use crate::policy::Policy;
@@ -91,16 +91,20 @@ impl<P: Policy> Core<P> {
                 Destination::Request(request)
             }
             Destination::Buffer(entry) => {
+                self.waiting_message(name(env)).map_or(Ok(()), |(_, before)| same(&before, env))?;
                 self.unexpected.begin_again(entry, payload, skip);
                 Destination::Buffer(entry)
             }
-            Destination::Waiting(id) => match self.matcher.payload_mut(id) {
+            Destination::Waiting(id) => match self.matcher.message_mut(id) {
                 None => Destination::Nowhere,
-                Some(found) => {
+                Some((before, found)) => {
+                    same(before, env)?;
                     let entry = self.unexpected.put(payload, skip, env.len as usize);
-                    *found = Unexpected::Stored { entry, sync: None };
-                    let memory = self.unexpected.memory(entry);
+                    let stored = Unexpected::Stored { entry, sync: None };
+                    let announced = std::mem::replace(found, stored);
+                    let memory = MESSAGE + self.unexpected.memory(entry);
                     self.grow_unreceived(env.source, env.len as usize, memory);
+                    self.shrink_unreceived(env.source, 0, announced.memory());
                     Destination::Buffer(entry)
                 }
             },
@@ -123,8 +127,8 @@ impl<P: Policy> Core<P> {
     /// A synchronous message was sent again: the new incarnation of its sender waits for an ACK.
     pub(crate) fn sync_again(&mut self, env: &Envelope, send: u64) {
         let waiting = self.waiting_message(name(env));
-        match waiting.and_then(|(id, _)| self.matcher.payload_mut(id)) {
-            Some(Unexpected::Stored { sync, .. }) => {
+        match waiting.and_then(|(id, _)| self.matcher.message_mut(id)) {
+            Some((_, Unexpected::Stored { sync, .. })) => {
                 *sync = Some(send);
                 self.refuse(env.source, send);
             }
@@ -160,8 +164,13 @@ impl<P: Policy> Core<P> {
                 if len != env.len { Err(changed(len, env.len)) } else { Ok(Some(request)) }
             }
             Destination::Waiting(id) => {
-                if let Some(found) = self.matcher.payload_mut(id) {
-                    *found = Unexpected::Rts(Box::new(rts));
+                if let Some((before, found)) = self.matcher.message_mut(id) {
+                    same(before, env)?;
+                    let again = Unexpected::Rts(Box::new(rts));
+                    let memory = again.memory();
+                    let announced = std::mem::replace(found, again);
+                    self.grow_unreceived(env.source, 0, memory);
+                    self.shrink_unreceived(env.source, 0, announced.memory());
                     self.refuse(env.source, rts.name);
                 }
                 Ok(None)
@@ -169,11 +178,17 @@ impl<P: Policy> Core<P> {
             Destination::Buffer(entry) => {
                 // The part that is here is dropped: the whole message waits in its sender's memory now.
                 let found = self.waiting_message(name);
-                if let Some(found) = found.and_then(|(id, _)| self.matcher.payload_mut(id)) {
-                    *found = Unexpected::Rts(Box::new(rts));
-                    let memory = self.unexpected.memory(entry);
+                if let Some((before, found)) =
+                    found.and_then(|(id, _)| self.matcher.message_mut(id))
+                {
+                    same(before, env)?;
+                    let announced = Unexpected::Rts(Box::new(rts));
+                    let memory = announced.memory();
+                    *found = announced;
+                    let stored = MESSAGE + self.unexpected.memory(entry);
                     self.unexpected.release(entry);
-                    self.shrink_unreceived(env.source, env.len as usize, memory);
+                    self.grow_unreceived(env.source, 0, memory);
+                    self.shrink_unreceived(env.source, env.len as usize, stored);
                     self.refuse(env.source, rts.name);
                 }
                 Ok(None)
@@ -217,6 +232,11 @@ impl<P: Policy> Core<P> {
     pub(crate) fn receives(&mut self, request: u32, envelope: &Envelope) {
         self.requests.get(request).record.set_name(envelope.context, envelope.seq);
     }
+}
+
+/// Whether a message that is sent again is as long as it was.
+fn same(before: &Envelope, now: &Envelope) -> Result<(), Fault> {
+    if before.len == now.len { Ok(()) } else { Err(changed(before.len, now.len)) }
 }
 
 fn changed(before: u64, now: u64) -> Fault {

@@ -70,8 +70,9 @@ impl<P: Policy> Core<P> {
 
     /// Stores what a message says whose bytes are still its sender's.
     pub(crate) fn queue_unexpected(&mut self, admit: Admit, env: &Envelope, found: Unexpected) {
+        let memory = found.memory();
         self.store_unmatched(admit, env, found);
-        self.grow_unreceived(env.source, 0, MESSAGE);
+        self.grow_unreceived(env.source, 0, memory);
     }
 
     /// A whole message behind `skip` bytes that say its data, or the name of a send that waits for it to be matched.

@@ -1,6 +1,6 @@
 //! What becomes of the bytes of a message: delivered to its receive, fetched, or dropped with an error.
 
-use super::{Core, Deferred, MESSAGE, Unexpected, broken};
+use super::{Core, Deferred, Unexpected, broken};
 use crate::frame::Rts;
 use crate::peer::Destination;
 use crate::policy::Policy;
@@ -139,7 +139,7 @@ impl<P: Policy> Core<P> {
         let slot = self.requests.get(request);
         slot.status = status(&env);
         slot.post = None;
-        self.shrink_unreceived(env.source, 0, MESSAGE);
+        self.shrink_unreceived(env.source, 0, found.memory());
         match found {
             Unexpected::Rts(rts) => {
                 self.rts_matched(request, env.source, *rts);

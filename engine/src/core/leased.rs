@@ -2,7 +2,7 @@
 //! section 3).
 
 use super::delivery::put;
-use super::{Core, MESSAGE, Unexpected};
+use super::{Core, Unexpected};
 use crate::frame::{MsgHead, kind};
 use crate::policy::Policy;
 use crate::policy::rx::RxPolicy;
@@ -56,8 +56,9 @@ impl<P: Policy> Core<P> {
             (admit @ (Admit::Match | Admit::Reserved(_)), None) => {
                 let peer = &mut self.peers[from as usize];
                 let kept = self.unexpected.keep(peer, payload, &lease);
-                self.grow_unreceived(from, payload.len(), MESSAGE + payload.len());
-                self.store_unmatched(admit, &env, Unexpected::Kept(Box::new(kept)));
+                let found = Unexpected::Kept(Box::new(kept));
+                self.grow_unreceived(from, payload.len(), found.memory() + payload.len());
+                self.store_unmatched(admit, &env, found);
                 // Also if the peer has broken the limit with it: the message is stored.
                 if let Err(fault) = self.check_buffer_limit(from) {
                     self.protocol_error(from, fault);

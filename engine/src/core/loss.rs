@@ -1,6 +1,6 @@
 //! What ends with a peer that is gone, or says nothing any more.
 
-use super::{Core, Deferred, MESSAGE, Unexpected};
+use super::{Core, Deferred, Unexpected};
 use crate::peer::{Destination, PartialMessage};
 use crate::policy::protocol::Recovery;
 use crate::policy::{OnLoss, Policy, by_policy};
@@ -100,11 +100,10 @@ impl<P: Policy> Core<P> {
         let this = |found: &Unexpected| matches!(found, Unexpected::Stored { entry: e, .. } if *e == entry);
         let waiting = self.matcher.unexpected_from(rank).chain(self.matcher.claimed());
         let id = waiting.filter(|(.., found)| this(found)).map(|(id, ..)| id).next();
-        if let Some((env, _)) = id.and_then(|id| self.matcher.take_message(id)) {
-            let len = env.len as usize;
-            let memory = MESSAGE + self.unexpected.memory(entry);
-            self.shrink_unreceived(rank, len, memory);
+        if let Some((env, found)) = id.and_then(|id| self.matcher.take_message(id)) {
+            let memory = found.memory() + self.unexpected.memory(entry);
             self.unexpected.release(entry);
+            self.shrink_unreceived(rank, env.len as usize, memory);
         }
     }
 

@@ -8,7 +8,7 @@ use crate::frame::Rts;
 use crate::immediate::Immediate;
 use crate::peer::Peer;
 use crate::request::{ANY, Requests, Stage};
-use crate::unexpected::{KeptMessage, UnexpectedBuffers};
+use crate::unexpected::{KeptMessage, UnexpectedBuffers, block_bytes};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -35,10 +35,21 @@ pub enum Unexpected {
     Loan(Box<crate::loan::Offer>),
 }
 
-/// Memory that a message takes until it is received, beside the buffer that has its bytes.
+/// Memory of a message in the matcher, in bytes.
 pub(crate) const MESSAGE: usize = Matcher::<u32, Unexpected>::WAITING_BYTES;
 
 impl Unexpected {
+    /// Memory that it takes until it is received, in bytes, beside the buffer that has its own.
+    pub(crate) fn memory(&self) -> usize {
+        MESSAGE
+            + match self {
+                Unexpected::Stored { .. } => 0,
+                Unexpected::Kept(kept) => block_bytes(size_of_val(&**kept)),
+                Unexpected::Rts(rts) => block_bytes(size_of_val(&**rts)),
+                Unexpected::Loan(offer) => block_bytes(size_of_val(&**offer)),
+            }
+    }
+
     /// The name of the send that waits for this to be received, if one does.
     pub(crate) fn waiting_send(&self) -> Option<u64> {
         match self {

@@ -98,7 +98,7 @@ impl<P: Policy> Core<P> {
         }
         // The next incarnation gives new names: an ACK of an old name might be taken for that of another send.
         for id in synchronous {
-            if let Some(Unexpected::Stored { sync, .. }) = self.matcher.payload_mut(id) {
+            if let Some((_, Unexpected::Stored { sync, .. })) = self.matcher.message_mut(id) {
                 *sync = None;
             }
         }

@@ -1,8 +1,8 @@
 //! Two ranks over a pair of sockets, both logged. One of them is killed, again and again: its sockets close without a
 //! word, and its next process has its events and nothing else.
 
-use super::host::vectors::{EventVec, ReplayedVec, SpillMap, Vectors};
-use super::host::{LogParts, LoggingConfig, PAGE_RUNS};
+use super::host::vectors::{EventVec, ReplayedVec, SpillMap, Vectors, config};
+use super::host::{LogParts, LoggingConfig};
 use super::*;
 use crate::call::{Call, Operation, Outcome};
 use crate::clock::Clock;
@@ -49,15 +49,7 @@ fn engine(me: Rank, link: Connection, incarnation: u32, events: Vec<Event>) -> R
         checkpoints: None,
         restart: None,
     };
-    let memory = 64 * fabric.segment_len();
-    let config = LoggingConfig {
-        causal: false,
-        all_events: false,
-        sets: vec![0, 1],
-        incarnation,
-        memory,
-        page_runs: PAGE_RUNS,
-    };
+    let config = LoggingConfig { incarnation, ..config([0, 1], fabric.segment_len()) };
     let log = Logging::open(&config, parts, me, fabric.segment_len()).unwrap();
     let sizes = Sizes {
         fragment: PIECE,

@@ -1,5 +1,6 @@
 //! The log over a host of vectors: what a disk, a logger or the process before may do wrong.
 
+mod again;
 mod exchange;
 mod fail_stop;
 mod neighbours;
@@ -7,8 +8,8 @@ mod pages;
 mod taken_over;
 mod verdicts;
 
-pub(super) use super::host::vectors::parts;
 use super::host::vectors::{EventVec, PreviousVec, SpillMap, Vectors};
+pub(super) use super::host::vectors::{config, parts};
 use super::host::{LogParts, LoggingConfig, PAGE_RUNS};
 use super::*;
 use crate::call::{Call, Operation, Outcome};
@@ -25,21 +26,9 @@ use taffrail_fabric::{
 };
 use taffrail_logging::{Entry, MsgId, Restart, RestartPhase};
 
-/// An incarnation of a rank of these sets.
-fn config(sets: [u32; 3], incarnation: u32, segment: usize) -> LoggingConfig {
-    LoggingConfig {
-        causal: false,
-        all_events: false,
-        sets: sets.to_vec(),
-        incarnation,
-        memory: 64 * segment,
-        page_runs: PAGE_RUNS,
-    }
-}
-
 /// Rank 0 of three ranks, of which the first two are a set.
 fn open(parts: LogParts<Vectors>, segment: usize) -> Logging<Vectors> {
-    Logging::open(&config([0, 0, 1], 0, segment), parts, 0, segment).unwrap()
+    Logging::open(&config([0, 0, 1], segment), parts, 0, segment).unwrap()
 }
 
 const INLINE: usize = 200;

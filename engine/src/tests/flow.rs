@@ -6,6 +6,7 @@ use crate::flow::{FlowControl, UnreceivedLimits};
 use crate::frame::{Frame, Throttle};
 use crate::peer::{Peer, Queued, Waiting};
 use crate::policy::Policy;
+use crate::unexpected::block_bytes;
 use crate::{CONTEXTS, Data, Dest, Engine, Pattern, Rank};
 use taffrail_fabric::loopback::{Loopback, mesh};
 use taffrail_fabric::{Fabric, Fault, SendMemory, Source};
@@ -185,6 +186,25 @@ fn two_ranks_that_flood_each_other_both_get_on() {
 #[test]
 fn a_message_takes_this_much_beside_its_buffer() {
     assert_eq!(MESSAGE, 152);
+}
+
+/// It waits with its sender, and its RTS here.
+#[test]
+fn an_announced_message_takes_its_announcement() {
+    let mut engines = limited(2, LIMIT);
+    let long = Box::leak(vec![7; 40_000].into_boxed_slice());
+    start(&mut engines[0], to(1, 5), long, false);
+    (0..10).for_each(|_| turn(&mut engines));
+    let rts = MESSAGE + block_bytes(size_of::<crate::frame::Rts>());
+    assert_eq!(engines[1].unreceived_bytes(), rts);
+    let into = Box::leak(vec![0; 40_000].into_boxed_slice());
+    let from = Pattern { source: Some(0), context: 3, tag: 5, ignore: 0 };
+    // SAFETY: the memory lives for ever.
+    let request = unsafe { engines[1].start_recv(from, into.as_mut_ptr(), into.len()) }.unwrap();
+    while !engines[1].core.requests.get(request).stage.is_over() {
+        turn(&mut engines);
+    }
+    assert!(into == long && engines[1].unreceived_bytes() == 0);
 }
 
 /// The program never polls: its messages leave at once, into room that there always is.

@@ -1,12 +1,15 @@
 //! What a peer of another node costs a whole endpoint that has never spoken to it.
 
+#[path = "common/sizes.rs"]
+mod sizes;
+
+use sizes::SIZES;
 use std::net::Ipv4Addr;
 use taffrail_composite::Composite;
 use taffrail_engine::log::Logging;
-use taffrail_engine::log::host::vectors::{Vectors, parts};
-use taffrail_engine::log::host::{LoggingConfig, PAGE_RUNS};
+use taffrail_engine::log::host::vectors::{Vectors, config, parts};
 use taffrail_engine::policy::{NoLogging, Policy};
-use taffrail_engine::{Clock, Engine, Sizes};
+use taffrail_engine::{Clock, Engine};
 use taffrail_fabric::conformance::CountingHeap;
 use taffrail_fabric::loopback::{Loopback, mesh};
 use taffrail_fabric::{Incarnation, PeerId, SendMemory};
@@ -30,14 +33,7 @@ fn fabric(ranks: u32) -> Composite<Loopback, TcpFabric> {
 
 /// Each rank is a set of its own.
 fn log(ranks: u32, segment: usize) -> Box<Logging<Vectors>> {
-    let config = LoggingConfig {
-        causal: false,
-        all_events: false,
-        sets: (0..ranks).collect(),
-        incarnation: 0,
-        memory: 64 * segment,
-        page_runs: PAGE_RUNS,
-    };
+    let config = config((0..ranks).collect::<Vec<_>>(), segment);
     Box::new(Logging::open(&config, parts(), 0, segment).unwrap())
 }
 
@@ -47,17 +43,7 @@ fn endpoint<P: Policy>(
 ) -> Engine<Composite<Loopback, TcpFabric>, P> {
     let fabric = fabric(ranks);
     let policy = policy(fabric.segment_len());
-    let sizes = Sizes {
-        fragment: 1024,
-        rndv_fragment: 2048,
-        by_peer: true,
-        logged_fragment: 1024,
-        eager_max: 8192,
-        way: None,
-        unexpected: 1 << 20,
-        unexpected_max: usize::MAX,
-    };
-    Engine::new(fabric, policy, ranks, sizes, Clock::new(std::time::Instant::now))
+    Engine::new(fabric, policy, ranks, SIZES, Clock::new(std::time::Instant::now))
 }
 
 /// What one more rank costs an endpoint.

@@ -1,10 +1,14 @@
 //! What is counted for messages that nobody has received, against the memory that they take.
 
+#[path = "common/sizes.rs"]
+mod sizes;
+
+use sizes::SIZES;
+use std::sync::{Mutex, PoisonError};
 use std::task::Poll;
 use taffrail_engine::call::{Call, Operation, Outcome};
 use taffrail_engine::log::Logging;
-use taffrail_engine::log::host::vectors::{Vectors, parts};
-use taffrail_engine::log::host::{LoggingConfig, PAGE_RUNS};
+use taffrail_engine::log::host::vectors::{Vectors, config, parts};
 use taffrail_engine::policy::{NoLogging, Policy};
 use taffrail_engine::{Clock, Data, Dest, Engine, Pattern, Sizes};
 use taffrail_fabric::SendMemory;
@@ -13,6 +17,9 @@ use taffrail_fabric::loopback::{Loopback, mesh};
 
 #[global_allocator]
 static HEAP: CountingHeap = CountingHeap;
+
+/// Held by the test that measures: the heap is that of the whole process.
+static MEASURES: Mutex<()> = Mutex::new(());
 
 /// Vectors that grow by doubling have no room to spare then.
 const MESSAGES: u64 = 1 << 14;
@@ -26,16 +33,8 @@ const MORE: usize = 56 + 32;
 const LEFT: usize = 3 << 19;
 
 fn engine<P: Policy>(fabric: Loopback, policy: P) -> Engine<Loopback, P> {
-    let sizes = Sizes {
-        fragment: 1024,
-        rndv_fragment: 2048,
-        by_peer: true,
-        logged_fragment: 1024,
-        eager_max: 8192,
-        way: None,
-        unexpected: 1 << 30,
-        unexpected_max: usize::MAX,
-    };
+    // They are all taken in whole.
+    let sizes = Sizes { unexpected: 1 << 30, ..SIZES };
     let mut engine = Engine::new(fabric, policy, 2, sizes, Clock::new(std::time::Instant::now));
     engine.open();
     engine
@@ -43,15 +42,7 @@ fn engine<P: Policy>(fabric: Loopback, policy: P) -> Engine<Loopback, P> {
 
 /// A log of rank 1, another set than rank 0.
 fn log(segment: usize) -> Box<Logging<Vectors>> {
-    let config = LoggingConfig {
-        causal: false,
-        all_events: false,
-        sets: vec![0, 1],
-        incarnation: 0,
-        memory: 64 * segment,
-        page_runs: PAGE_RUNS,
-    };
-    Box::new(Logging::open(&config, parts(), 1, segment).unwrap())
+    Box::new(Logging::open(&config([0, 1], segment), parts(), 1, segment).unwrap())
 }
 
 /// Whether nobody has sent this.
@@ -123,6 +114,7 @@ fn assert_counted(len: usize, (taken, counted): (usize, usize)) {
 
 #[test]
 fn what_nobody_has_received_is_counted_for_what_it_takes() {
+    let _alone = MEASURES.lock().unwrap_or_else(PoisonError::into_inner);
     for len in LENS {
         for probes in [false, true] {
             assert_counted(len, costs(len, probes, |_| NoLogging));
@@ -134,6 +126,7 @@ fn what_nobody_has_received_is_counted_for_what_it_takes() {
 /// An active message whose handler is to run.
 #[test]
 fn active_messages_are_counted_for_what_they_take() {
+    let _alone = MEASURES.lock().unwrap_or_else(PoisonError::into_inner);
     for len in LENS {
         let [near, far] = <[Loopback; 2]>::try_from(mesh(2)).ok().unwrap();
         let (mut sender, mut receiver) = (engine(near, NoLogging), engine(far, NoLogging));

@@ -1,8 +1,8 @@
 //! A host of vectors, for tests and benchmarks: what it keeps can be seen, and what it refuses is chosen.
 
 use super::{
-    CheckpointError, CheckpointStore, EventSink, Host, LogParts, MemberEvents, PreviousLog,
-    PreviousLogError, ReplayedEvents, SpillError, SpillStore, Spilled,
+    CheckpointError, CheckpointStore, EventSink, Host, LogParts, LoggingConfig, MemberEvents,
+    PAGE_RUNS, PreviousLog, PreviousLogError, ReplayedEvents, SpillError, SpillStore, Spilled,
 };
 use crate::Rank;
 use rustc_hash::FxHashMap;
@@ -117,6 +117,18 @@ impl MemberEvents for MemberClocks {
 
     fn acknowledged(&self) -> u64 {
         self.stable
+    }
+}
+
+/// A configuration with these sets, of a rank that was never killed. The payload log has 64 segments of this length.
+pub fn config(sets: impl Into<Vec<u32>>, segment: usize) -> LoggingConfig {
+    LoggingConfig {
+        causal: false,
+        all_events: false,
+        sets: sets.into(),
+        incarnation: 0,
+        memory: 64 * segment,
+        page_runs: PAGE_RUNS,
     }
 }
 

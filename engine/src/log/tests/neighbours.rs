@@ -56,7 +56,7 @@ fn open(
     let rank = |(me, fabric): (u32, TcpFabric)| {
         let segment = fabric.segment_len();
         let incarnation = incarnations[me as usize];
-        let config = LoggingConfig { causal, ..config([0, 1, 2], incarnation, segment) };
+        let config = LoggingConfig { causal, incarnation, ..config([0, 1, 2], segment) };
         let mut engine = engine_of(fabric, Logging::open(&config, parts(), me, segment).unwrap());
         engine.set_membership(Box::new(Roster { me, incarnation, heard: 0, board: board.clone() }));
         engine
