@@ -41,7 +41,7 @@ pub fn listed(all: &[String]) -> String {
     listed_of(all.len(), all.iter().cloned())
 }
 
-/// As [`listed`], of so many whose words are made only if they are named: there may be millions.
+/// As [`listed`], of `count` things. The iterator is read only for those that are named, since there may be millions.
 pub fn listed_of(count: usize, words: impl Iterator<Item = String>) -> String {
     let more = count.saturating_sub(NAMED_MAX);
     let named = words.take(NAMED_MAX).collect::<Vec<_>>().join(", ");
