@@ -13,27 +13,36 @@ use std::sync::LazyLock;
 use taffrail::Pattern;
 
 /// The folder in which ranks write how far they are.
-pub const FOLDER: &str = "CUTS_FOLDER";
+pub(super) const FOLDER: &str = "CUTS_FOLDER";
 /// The file in it that is there when the link has been cut.
-pub const IS_CUT: &str = "cut";
+const IS_CUT: &str = "cut";
 
 /// How far a life of a rank is, a byte for each step.
-pub struct Steps(File);
+struct Steps(File);
 
 impl Steps {
-    pub fn begin(folder: &str, rank: u32, life: u32) -> Steps {
+    fn begin(folder: &str, rank: u32, life: u32) -> Steps {
         let path = Path::new(folder).join(format!("{rank}.{life}"));
         Steps(File::options().create(true).append(true).open(path).unwrap())
     }
 
-    pub fn done(&mut self) {
+    fn done(&mut self) {
         self.0.write_all(b".").unwrap();
     }
 }
 
+/// A file of this name is put into the folder: others wait for that.
+pub(super) fn mark(folder: impl AsRef<Path>, name: &str) {
+    std::fs::write(folder.as_ref().join(name), []).unwrap();
+}
+
+pub(super) fn is_marked(folder: impl AsRef<Path>, name: &str) -> bool {
+    folder.as_ref().join(name).exists()
+}
+
 /// How a link is cut.
 #[derive(Clone, Copy)]
-pub enum Cut {
+pub(super) enum Cut {
     /// Nothing passes.
     Cable,
     /// Long packets to the second node do not.
@@ -41,15 +50,15 @@ pub enum Cut {
 }
 
 /// Two ranks, each on a node of its own.
-pub struct Pair<'a> {
-    pub how: Cut,
-    pub nodes: &'a Nodes,
-    pub folder: tempfile::TempDir,
-    pub job: Job,
+pub(super) struct Pair<'a> {
+    pub(super) how: Cut,
+    pub(super) nodes: &'a Nodes,
+    pub(super) folder: tempfile::TempDir,
+    pub(super) job: Job,
 }
 
 impl Pair<'_> {
-    pub fn of<'a>(nodes: &'a Nodes, options: &[&str], test: &str) -> Pair<'a> {
+    pub(super) fn of<'a>(nodes: &'a Nodes, options: &[&str], test: &str) -> Pair<'a> {
         let folder = tempfile::tempdir().unwrap();
         let job = Job::through(NETNS, &format!("{0}n0:1,{0}n1:1", nodes.id));
         let job = job.with(&["--network", Nodes::NETWORK, "-n", "2"]).with(options);
@@ -58,7 +67,7 @@ impl Pair<'_> {
         Pair { how: Cut::Cable, nodes, folder, job }
     }
 
-    pub fn set_cut(&self, on: bool) {
+    pub(super) fn set_cut(&self, on: bool) {
         match self.how {
             Cut::Cable => self.nodes.cable(1, if on { "down" } else { "up" }),
             Cut::LongPackets => assert!(self.nodes.swallow(1, on)),
@@ -66,13 +75,13 @@ impl Pair<'_> {
     }
 
     /// Cuts the link. Ranks that wait for that before they come to their end continue.
-    pub fn cut_link(&self) {
+    fn cut_link(&self) {
         self.set_cut(true);
-        std::fs::write(self.folder.path().join(IS_CUT), []).unwrap();
+        mark(self.folder.path(), IS_CUT);
     }
 
     /// How many steps a life of a rank has done.
-    pub fn steps(&self, life: &str) -> u64 {
+    fn steps(&self, life: &str) -> u64 {
         std::fs::metadata(self.folder.path().join(life)).map_or(0, |file| file.len())
     }
 
@@ -124,7 +133,7 @@ fn a_big_message_whose_link_stays_cut_ends_by_name_or_is_sent_again() {
 }
 
 /// Both are right, and have said so.
-pub fn assert_all(ended: &Ended) {
+pub(super) fn assert_all(ended: &Ended) {
     let expected = (0, vec!["rank 0: all", "rank 1: all"]);
     assert_eq!((ended.status, said(ended)), expected, "{}{}", ended.out, ended.err);
 }
@@ -147,7 +156,7 @@ fn a_rank_with_big_messages() {
     let (all, mut into) = (bytes(longest + 2 * BIG_ONES, 0), vec![0; longest]);
     for number in 0..BIG_ONES {
         if (me, number) == (1, LATEST) {
-            assert!(soon(|| Path::new(&folder).join(IS_CUT).exists()), "the link is not cut");
+            assert!(soon(|| is_marked(&folder, IS_CUT)), "the link is not cut");
         }
         let len = BIG[number % BIG.len()];
         let of = |rank: u32| &all[2 * number + rank as usize..][..len];

@@ -21,6 +21,7 @@ mod rendezvous_cuts;
 mod restarts;
 #[path = "../../../tests/common/slurm.rs"]
 mod slurm;
+mod sockets;
 #[path = "../../../tests/common/namespaces.rs"]
 mod spaces;
 mod srun;
@@ -31,7 +32,6 @@ mod starts;
 mod stores;
 mod strangers;
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -205,25 +205,6 @@ impl Process {
         let stat = self.read("stat");
         let state = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next());
         !matches!(state, None | Some("Z" | "X"))
-    }
-
-    /// Where it waits for connections over TCP.
-    fn listening(&self) -> Vec<SocketAddr> {
-        let folder = std::fs::read_dir(format!("/proc/{}/fd", self.pid)).into_iter().flatten();
-        let files = folder.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
-        let sockets: Vec<String> =
-            files.filter_map(|file| Some(file.to_str()?.to_owned())).collect();
-        let table = self.read("net/tcp");
-        let of_line = |line: &str| {
-            let fields: Vec<&str> = line.split_whitespace().collect();
-            let [_, local, _, "0A", .., inode] = fields.get(..10)? else { return None };
-            let (address, port) = local.split_once(':')?;
-            let address = u32::from_str_radix(address, 16).ok()?.to_ne_bytes();
-            let port = u16::from_str_radix(port, 16).ok()?;
-            let is_ours = sockets.contains(&format!("socket:[{inode}]"));
-            is_ours.then(|| SocketAddr::from((address, port)))
-        };
-        table.lines().filter_map(of_line).collect()
     }
 
     fn signal(&self, signal: &str) {
