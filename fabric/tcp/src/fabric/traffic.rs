@@ -3,12 +3,12 @@
 use super::{COST, MAX_MESSAGE, News, Peer, TcpFabric};
 use crate::log::SEGMENT;
 use crate::rx::End;
-use crate::tx::{Lender, Payload};
+use crate::tx::{Lender, MAX_KEPT_COPY, Payload};
 use crate::wait::{Key, Ready};
 use std::time::Duration;
 use taffrail_fabric::{
-    Cost, Fabric, Fault, Head, Incarnation, Limits, LinkEvent, LogRange, MemoryError, PeerId,
-    Refused, Segment, SegmentId, SendMemory, Sent, Sink, Source,
+    BeforeLog, Cost, Fabric, Fault, Head, Incarnation, Limits, LinkEvent, LogRange, MemoryError,
+    PeerId, Refused, Segment, SegmentId, SendMemory, Sent, Sink, Source, UserBytes,
 };
 
 /// How long a leaver waits at most until peers have received its goodbye, and how often it looks.
@@ -39,8 +39,17 @@ impl Fabric for TcpFabric {
                 self.send_payload(to, head, len, Payload::Parts(parts))
             }
             Source::Log(range) => {
-                let payload = Payload::Lent(self.log.lend(range), Lender::Log(range.segment));
-                self.send_payload(to, head, range.len, payload)
+                let (bytes, lender) = self.lend(range);
+                self.send_payload(to, head, range.len, Payload::Lent(bytes, lender))
+            }
+            Source::BeforeLog(&BeforeLog { parts, ranges }) => {
+                let len = ranges.iter().map(|range| range.len).sum();
+                debug_assert_eq!(Payload::Parts(parts).len(), len, "{ranges:?}");
+                if len <= MAX_KEPT_COPY {
+                    return self.send_payload(to, head, len, Payload::Parts(parts));
+                }
+                let pieces: Vec<_> = ranges.iter().map(|&range| self.lend(range)).collect();
+                self.send_payload(to, head, len, Payload::BeforeLog { parts, pieces: &pieces })
             }
             Source::User(bytes, token) => {
                 let payload = Payload::Lent(bytes, Lender::User(token));
@@ -233,6 +242,11 @@ impl TcpFabric {
         if !self.failing.contains(&peer) {
             self.failing.push(peer);
         }
+    }
+
+    /// Memory of the log that is to be read until a frame is done with.
+    fn lend(&self, range: LogRange) -> (UserBytes, Lender) {
+        (self.log.lend(range), Lender::Log(range.segment))
     }
 
     fn send_payload(
