@@ -17,6 +17,9 @@ impl<H: Host> Logging<H> {
     /// *logged-before-visible* holds all the same: there is room for it, nothing of this process comes between the two, and if the process is killed
     /// there, its log ends with it but for what a checkpoint covers, which none does in the middle of a call. The number is given before, and the gate is open: so the next
     /// process sends the same bytes under the same number, logs them, and sends on what its receiver does not have.
+    ///
+    /// The fabric hears where the log will have the bytes ([`BeforeLog`]): it is not polled before they are there, since only memory is written
+    /// between the two.
     pub(super) fn send_and_write(
         &mut self,
         fabric: &mut (impl Fabric + SendMemory),

@@ -1,9 +1,9 @@
 //! Messages over the connections: the [`Fabric`] itself.
 
-use super::{COST, MAX_MESSAGE, News, Peer, TcpFabric};
+use super::{COST, FRAGMENT, MAX_MESSAGE, News, Peer, TcpFabric};
 use crate::log::SEGMENT;
 use crate::rx::End;
-use crate::tx::{Lender, MAX_KEPT_COPY, Payload};
+use crate::tx::{Lender, Payload};
 use crate::wait::{Key, Ready};
 use std::time::Duration;
 use taffrail_fabric::{
@@ -45,7 +45,8 @@ impl Fabric for TcpFabric {
             Source::BeforeLog(&BeforeLog { parts, ranges }) => {
                 let len = ranges.iter().map(|range| range.len).sum();
                 debug_assert_eq!(Payload::Parts(parts).len(), len, "{ranges:?}");
-                if len <= MAX_KEPT_COPY {
+                // A frame that the queue refers to asks for an acknowledgement of its own, which costs more than a copy this long.
+                if len <= FRAGMENT {
                     return self.send_payload(to, head, len, Payload::Parts(parts));
                 }
                 let pieces: Vec<_> = ranges.iter().map(|&range| self.lend(range)).collect();

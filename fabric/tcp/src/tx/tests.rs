@@ -50,13 +50,14 @@ fn of_a_long_copy_no_more_is_kept_than_its_end_when_that_is_all_that_was_not_ack
     }
 }
 
-/// Sends a payload that the log has not yet, and writes it there. The memory of the log, in pieces of 9000 bytes.
+/// Sends a payload, and adds it to the log behind that, in pieces of 9000 bytes.
 fn send_before_log(
     tx: &mut Tx,
     socket: Option<BorrowedFd<'_>>,
     header: [u8; HEADER],
     payload: &[u8],
-) -> (Result<Result<Sent, Refused>, Errno>, Vec<Vec<u8>>) {
+    log: &mut Vec<Vec<u8>>,
+) -> Result<Result<Sent, Refused>, Errno> {
     let mut memory: Vec<Vec<u8>> = payload.chunks(9000).map(|piece| vec![0; piece.len()]).collect();
     let lent = memory.iter_mut().enumerate().map(|(number, piece)| {
         // SAFETY: kept by the caller as long as the queue, and never made longer.
@@ -76,7 +77,8 @@ fn send_before_log(
             std::ptr::copy_nonoverlapping(piece.as_ptr(), bytes.as_ptr().cast_mut(), piece.len());
         }
     }
-    (result, memory)
+    log.extend(memory);
+    result
 }
 
 #[test]
@@ -84,13 +86,13 @@ fn what_is_sent_before_it_is_logged_is_not_copied() {
     let (here, there) = UnixStream::pair().expect("a pair of sockets");
     let payload: Vec<u8> = (0..MAX_KEPT_COPY * 4).map(|at| (at % 251) as u8).collect();
     let mut tx = Tx::new(100_000, true);
-    let mut memory = Vec::new();
+    let mut log = Vec::new();
     for _ in 0..3 {
-        let (result, places) = send_before_log(&mut tx, Some(here.as_fd()), [1; HEADER], &payload);
+        let socket = Some(here.as_fd());
+        let result = send_before_log(&mut tx, socket, [1; HEADER], &payload, &mut log);
         assert_eq!(result, Ok(Ok(Sent::Now)));
-        memory.extend(places);
     }
-    assert_eq!((tx.copied, tx.lent), (3 * HEADER, memory.len()));
+    assert_eq!((tx.copied, tx.lent), (3 * HEADER, log.len()));
     assert!(tx.uses(SegmentId(7)) && !tx.uses(SegmentId(8)));
     // Nothing of what the socket has taken arrives, and all of it leaves from the log.
     drop((here, there));
@@ -134,11 +136,7 @@ fn what_is_kept_is_written_again_from_any_byte_that_was_not_acknowledged() {
             let result = match way {
                 0 => tx.send(where_to, header, Payload::Lent(lent, Lender::User(Token(tokens)))),
                 1 => tx.send(where_to, header, Payload::Parts(&[payload])),
-                _ => {
-                    let (result, places) = send_before_log(&mut tx, where_to, header, payload);
-                    log.extend(places);
-                    result
-                }
+                _ => send_before_log(&mut tx, where_to, header, payload, &mut log),
             };
             if let Ok(Ok(sent)) = result {
                 stream.extend(header);
