@@ -123,7 +123,9 @@ macro_rules! conformance {
         );
     };
     (@memory $bench:expr) => {
-        $crate::conformance!(@each $bench; segments { sent_again_and_again, released_before_it_is_read });
+        $crate::conformance!(@each $bench;
+            segments { sent_again_and_again, released_before_it_is_read, sent_before_they_are_written }
+        );
     };
     ($bench:expr) => {
         $crate::conformance!(@messages $bench);

@@ -15,8 +15,24 @@ pub enum Source<'a> {
     /// Bytes of a log segment of this fabric's [`SendMemory`](crate::SendMemory), or of one that it has
     /// [adopted](Fabric::adopt). They stay unchanged until the segment is released, so that they are never copied.
     Log(LogRange),
+    /// Bytes that are in the program's memory now, and will be in the log.
+    BeforeLog(&'a BeforeLog<'a>),
     /// User memory, which the fabric may read until it says [`Sink::sent`] with this token.
     User(UserBytes, Token),
+}
+
+/// Bytes that are sent before they are written into the log, which is done while they are on their way.
+///
+/// After the fabric has accepted them the caller writes them to `ranges`, before it calls anything of the fabric but
+/// [`send`](Fabric::send) and [`SendMemory::write`](crate::SendMemory::write). From then on they are as a [`Source::Log`]: unchanged until the
+/// segments are released. `send` itself may read `parts` only: so what it sends and what it copies comes from there, and
+/// for the rest it may keep the ranges in place of a copy.
+#[derive(Clone, Copy, Debug)]
+pub struct BeforeLog<'a> {
+    /// The bytes, one part behind the other.
+    pub parts: &'a [&'a [u8]],
+    /// Where the log will have them, in the same order and of the same length together.
+    pub ranges: &'a [LogRange],
 }
 
 /// A run of bytes within one log segment.
@@ -44,7 +60,7 @@ pub enum Reach {
 /// When the source of an accepted message may be reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// At once. The only answer to [`Source::Bytes`], [`Source::Parts`] and [`Source::Log`].
+    /// At once. The only answer to all sources but [`Source::User`].
     Now,
     /// When [`Sink::sent`] says so.
     Later,
@@ -82,7 +98,7 @@ pub trait Fabric {
     /// [`Sink::sent`] is not called.
     ///
     /// # Panics
-    /// If a [`Source::Log`] names a segment that was released, or bytes outside of it.
+    /// If a [`Source::Log`] or [`Source::BeforeLog`] names a segment that was released, or bytes outside of it.
     fn send(&mut self, to: PeerId, head: Head, source: Source<'_>) -> Result<Sent, Refused>;
 
     /// Hands everything that arrived or completed to `sink`, up to a bounded number, and returns how many things

@@ -33,7 +33,7 @@ pub mod words;
 pub use copying::{copy, skew};
 pub use cost::{BadTable, Cost, Denied, Limits};
 pub use error::{Fault, MemoryError, Refused};
-pub use fabric::{Fabric, LogRange, Reach, Sent, Source};
+pub use fabric::{BeforeLog, Fabric, LogRange, Reach, Sent, Source};
 pub use membership::{ByLink, Incarnation, Life, Membership};
 pub use memory::{
     Keep, Memory, MemoryKind, RegionId, RemoteKey, Segment, SegmentId, SendMemory, UserBuf,

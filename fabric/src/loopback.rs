@@ -11,9 +11,9 @@ use log::Log;
 use net::{Event, Member, Net, Pages, Region, is_allocated, key_of, parse};
 
 use crate::{
-    Arming, Body, Cost, Denied, Fabric, Fault, Head, Incarnation, Keep, Limits, LinkEvent,
-    LogRange, Memory, MemoryError, Payload, PeerId, Reach, Refused, RegionId, RemoteKey, Segment,
-    SegmentId, SendMemory, Sent, Sink, Source, Token, UserBuf, UserBytes, Wait,
+    Arming, BeforeLog, Body, Cost, Denied, Fabric, Fault, Head, Incarnation, Keep, Limits,
+    LinkEvent, LogRange, Memory, MemoryError, Payload, PeerId, Reach, Refused, RegionId, RemoteKey,
+    Segment, SegmentId, SendMemory, Sent, Sink, Source, Token, UserBuf, UserBytes, Wait,
 };
 use std::alloc::{Layout, alloc_zeroed};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -160,7 +160,7 @@ impl Fabric for Loopback {
     fn send(&mut self, to: PeerId, head: Head, source: Source<'_>) -> Result<Sent, Refused> {
         let payload = match source {
             Source::Bytes(bytes) => bytes.to_vec(),
-            Source::Parts(parts) => parts.concat(),
+            Source::Parts(parts) | Source::BeforeLog(&BeforeLog { parts, .. }) => parts.concat(),
             Source::Log(range) => self.log.read(range).to_vec(),
             Source::User(bytes, _) => {
                 // SAFETY: as promised where the bytes were named.

@@ -301,6 +301,31 @@ impl<S: SpillStore> PayloadLog<S> {
         LogRange { segment, at, len: len.min(most).min(self.size - at) }
     }
 
+    /// Where `len` bytes from a place on are, or will be as soon as they are written: behind what is written the log goes on in the
+    /// segments ahead.
+    ///
+    /// # Panics
+    /// If there was no [room](Self::prepare) for them, or they are not in memory.
+    #[expect(clippy::expect_used, reason = "callers make room first")]
+    pub(crate) fn ranges(&self, place: u64, len: usize) -> Vec<LogRange> {
+        let size = self.size as u64;
+        let (end, next) = (place + len as u64, self.first + self.segments.len() as u64);
+        let mut ranges = Vec::with_capacity(len / self.size + 2);
+        let mut from = place;
+        while from < end {
+            let (number, at) = (from / size, from % size);
+            let now = (size - at).min(end - from);
+            let segment = match number.checked_sub(next) {
+                None => self.segments[(number - self.first) as usize].segment,
+                Some(ahead) => self.ahead.get(ahead as usize).copied(),
+            };
+            let segment = segment.expect("room was made before");
+            ranges.push(LogRange { segment, at: at as usize, len: now as usize });
+            from += now;
+        }
+        ranges
+    }
+
     /// The number of the last segment, if there is one.
     #[inline]
     fn number(&self) -> u64 {

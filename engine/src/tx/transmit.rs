@@ -2,7 +2,7 @@
 
 use crate::Rank;
 use crate::frame::Frame;
-use taffrail_fabric::{Fabric, PeerId, Refused, Sent, Source};
+use taffrail_fabric::{BeforeLog, Fabric, PeerId, Refused, Sent, Source};
 
 /// Hands a frame with its body to the fabric. The front is written here, but for a message of the log, which has it in
 /// front of its bytes.
@@ -32,6 +32,7 @@ fn transmit_front(
 ) -> Result<Sent, Refused> {
     let front = frame.front();
     let (two, all): ([&[u8]; 2], Vec<&[u8]>);
+    let before;
     let source = match body {
         Source::Bytes([]) => Source::Bytes(&front),
         Source::Bytes(bytes) => {
@@ -39,10 +40,20 @@ fn transmit_front(
             Source::Parts(&two)
         }
         Source::Parts(parts) => {
-            all = std::iter::once(&front[..]).chain(parts.iter().copied()).collect();
+            all = behind(&front, parts);
             Source::Parts(&all)
+        }
+        Source::BeforeLog(&BeforeLog { parts, ranges }) => {
+            all = behind(&front, parts);
+            before = BeforeLog { parts: &all, ranges };
+            Source::BeforeLog(&before)
         }
         Source::Log(_) | Source::User(..) => body,
     };
     fabric.send(PeerId(to), frame.head(), source)
+}
+
+/// Parts with another one in front.
+fn behind<'a>(front: &'a [u8], parts: &[&'a [u8]]) -> Vec<&'a [u8]> {
+    std::iter::once(front).chain(parts.iter().copied()).collect()
 }

@@ -1,10 +1,10 @@
 //! Segments that messages leave from without being copied.
 
 use super::Bench;
-use super::mesh::{Mesh, peer};
+use super::mesh::{Mesh, accepted, limits, peer};
 use super::pattern;
 use super::seed::Seeded;
-use crate::{Fabric, Head, LogRange, SegmentId, SendMemory, Source};
+use crate::{BeforeLog, Fabric, Head, LogRange, SegmentId, SendMemory, Source};
 
 /// What is in a segment can be sent as often as wanted, to anybody, whole and in parts.
 pub fn sent_again_and_again<B: Bench>(bench: &B)
@@ -65,6 +65,73 @@ where
         pattern::assert_same(&mesh.receive(1).2, &expected[0][..len / 3], format_args!("between"));
     }
     mesh.assert_nothing_more();
+}
+
+/// What is sent before it is written arrives whole and in its place, whatever becomes of the memory that it was sent from, and however
+/// little the receiver takes.
+pub fn sent_before_they_are_written<B: Bench>(bench: &B)
+where
+    B::Fabric: SendMemory,
+{
+    let mut random = Seeded::new();
+    let mut mesh = Mesh::new(bench, 2);
+    let longest = limits(mesh.at(0)).max_message;
+    for round in 0..20 {
+        let mut expected = Vec::new();
+        // More and more, until there is no room, or all segments are written.
+        for number in 0..6 {
+            let bytes = pattern::bytes(random.seed() ^ round << 8 ^ number, longest);
+            let around = &bytes[..random.usize(0..200)];
+            expected.push(around.to_vec());
+            mesh.send(0, 1, Head { kind: 2, ..Head::default() }, around);
+            let ranges = places(&mut random, &mut mesh, longest);
+            let len = ranges.iter().map(|range| range.len).sum();
+            let mut given = bytes.clone();
+            let (front, behind) = given[..len].split_at(random.usize(0..=len));
+            let before = BeforeLog { parts: &[front, behind], ranges: &ranges };
+            mesh.started("room for a message", |mesh| {
+                let result = mesh.at(0).send(peer(1), Head::default(), Source::BeforeLog(&before));
+                if result.is_ok() {
+                    // One behind it, before there is anything in the log.
+                    let head = Head { kind: 2, ..Head::default() };
+                    expected.push(bytes[..len].to_vec());
+                    if accepted(mesh.at(0), peer(1), head, Source::Bytes(around)).is_ok() {
+                        expected.push(around.to_vec());
+                    }
+                    let mut left = &bytes[..len];
+                    for range in &ranges {
+                        let (here, behind) = left.split_at(range.len);
+                        mesh.at(0).write(range.segment, range.at, here);
+                        left = behind;
+                    }
+                }
+                result
+            })
+            .unwrap_or_else(|refused| panic!("send of {len} bytes: {refused}"));
+            given.fill(0);
+            ranges.iter().for_each(|range| mesh.at(0).release(range.segment));
+        }
+        for (number, bytes) in expected.iter().enumerate() {
+            let what = format_args!("message {number} of round {round}");
+            pattern::assert_same(&mesh.receive(1).2, bytes, what);
+        }
+    }
+    mesh.assert_nothing_more();
+}
+
+/// Places for a message: the end of a segment, and the beginning of the next.
+fn places<F: Fabric + SendMemory>(
+    random: &mut Seeded,
+    mesh: &mut Mesh<F>,
+    longest: usize,
+) -> [LogRange; 2] {
+    let len = mesh.at(0).segment_len();
+    let first = random.usize(0..=len.min(longest));
+    let next = random.usize(0..=len.min(longest - first));
+    [(len - first, first), (0, next)].map(|(at, len)| {
+        let segment = mesh.at(0).take().expect("a segment");
+        LogRange { segment, at, len }
+    })
 }
 
 fn send<F: Fabric>(

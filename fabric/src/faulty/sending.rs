@@ -2,7 +2,7 @@
 
 use super::state::{Event, From, Operation, Outgoing};
 use super::{Defect, Faulty};
-use crate::{Fabric, Head, PeerId, Refused, Sent, Source, Token, UserBytes};
+use crate::{BeforeLog, Fabric, Head, PeerId, Refused, Sent, Source, Token, UserBytes};
 use std::collections::HashSet;
 
 /// Messages to one peer that wait at a time.
@@ -108,7 +108,7 @@ impl<F: Fabric, const IN_ORDER: bool, const STREAMING: bool, const LEASING: bool
     fn send_copy(&mut self, to: PeerId, head: Head, source: Source<'_>) -> Option<()> {
         let copy = match source {
             Source::Bytes(bytes) => bytes.to_vec(),
-            Source::Parts(parts) => parts.concat(),
+            Source::Parts(parts) | Source::BeforeLog(&BeforeLog { parts, .. }) => parts.concat(),
             Source::Log(_) | Source::User(..) => return None,
         };
         self.state.put_off(Outgoing { to, head, from: From::Copy(copy), polls: 0 });

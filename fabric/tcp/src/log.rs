@@ -74,8 +74,8 @@ impl LogMemory {
         let Some(whole) = self.adopted.get(&segment) else {
             let own = &self.own[segment.0 as usize];
             assert!(own.is_taken, "{segment:?} was released");
-            // SAFETY: a segment is never moved or freed before the fabric is dropped, and written again only when
-            // nothing of it waits to be sent (`take`).
+            // SAFETY: a segment is never moved or freed before the fabric is dropped. It is written again only when nothing of it
+            // waits to be sent (`take`), and what is sent before it is written is not read here until then (`BeforeLog`).
             return unsafe { UserBytes::new(own.at(at, len), len) };
         };
         assert!(at <= whole.len() && len <= whole.len() - at, "{range:?} is outside of it");

@@ -13,7 +13,7 @@ use write::{slice, taken, write_frame};
 
 /// Pieces that are written by one call.
 const MAX_PIECES: usize = 32;
-/// Frames in the queue with a payload that is not copied.
+/// A payload that is not copied has room while fewer pieces of such payloads are queued.
 const MAX_LENT: usize = 64;
 /// Short frames are copied into chunks of this length, which are freed as a whole.
 const CHUNK: usize = 8 << 10;
@@ -29,12 +29,16 @@ pub(crate) enum Payload<'a> {
     Parts(&'a [&'a [u8]]),
     /// It stays readable and unchanged until it is done with.
     Lent(UserBytes, Lender),
+    /// The parts, which the log has in these pieces when the next call writes.
+    BeforeLog { parts: &'a [&'a [u8]], pieces: &'a [(UserBytes, Lender)] },
 }
 
 impl Payload<'_> {
     pub(crate) fn len(self) -> usize {
         match self {
-            Payload::Parts(parts) => parts.iter().map(|part| part.len()).sum(),
+            Payload::Parts(parts) | Payload::BeforeLog { parts, .. } => {
+                parts.iter().map(|part| part.len()).sum()
+            }
             Payload::Lent(bytes, _) => bytes.len(),
         }
     }
@@ -42,7 +46,7 @@ impl Payload<'_> {
     /// A copy of all bytes.
     pub(crate) fn to_vec(self) -> Vec<u8> {
         match self {
-            Payload::Parts(parts) => parts.concat(),
+            Payload::Parts(parts) | Payload::BeforeLog { parts, .. } => parts.concat(),
             // SAFETY: readable now, as promised where the bytes were named.
             Payload::Lent(bytes, _) => unsafe { slice(bytes, 0) }.to_vec(),
         }
@@ -59,14 +63,14 @@ pub(crate) enum Lender {
 /// Bytes of the stream.
 enum Out {
     Copied(Vec<u8>),
-    Lent { header: [u8; HEADER], payload: UserBytes, lender: Lender },
+    Lent(UserBytes, Lender),
 }
 
 impl Out {
     fn len(&self) -> usize {
         match self {
             Out::Copied(bytes) => bytes.len(),
-            Out::Lent { payload, .. } => HEADER + payload.len(),
+            Out::Lent(bytes, _) => bytes.len(),
         }
     }
 }
@@ -128,22 +132,25 @@ impl Tx {
 
     /// Whether bytes of this segment may still be read.
     pub(crate) fn uses(&self, segment: SegmentId) -> bool {
-        self.queue
-            .iter()
-            .any(|out| matches!(out, Out::Lent { lender: Lender::Log(id), .. } if *id == segment))
+        self.queue.iter().any(|out| matches!(out, Out::Lent(_, Lender::Log(id)) if *id == segment))
     }
 
     /// The tokens of user memory that is read from.
     pub(crate) fn tokens(&self) -> impl Iterator<Item = Token> {
         self.queue.iter().filter_map(|out| match out {
-            Out::Lent { lender: Lender::User(token), .. } => Some(*token),
+            Out::Lent(_, Lender::User(token)) => Some(*token),
             _ => None,
         })
     }
 
     /// Whether a payload like this stays where it is until the peer has acknowledged it.
     pub(crate) fn asks_for_ack(&self, payload: Payload<'_>) -> bool {
-        self.keeps && matches!(payload, Payload::Lent(bytes, _) if bytes.len() > MAX_KEPT_COPY)
+        self.keeps && self.refers_to(payload)
+    }
+
+    /// Whether the queue refers to a payload like this, and has no copy of it.
+    fn refers_to(&self, payload: Payload<'_>) -> bool {
+        !matches!(payload, Payload::Parts(_)) && (!self.keeps || payload.len() > MAX_KEPT_COPY)
     }
 
     /// Sends a frame as far as the socket takes it, if there is one, and queues what is not done with. `Ok(Err(_))`: there
@@ -164,7 +171,9 @@ impl Tx {
             && self.is_written()
         {
             now = match payload {
-                Payload::Parts(parts) => write_frame(socket, &header, parts)?,
+                Payload::Parts(parts) | Payload::BeforeLog { parts, .. } => {
+                    write_frame(socket, &header, parts)?
+                }
                 Payload::Lent(bytes, _) => {
                     // SAFETY: readable until it is written, as promised where the bytes were named.
                     let bytes = unsafe { slice(bytes, 0) };
@@ -183,18 +192,14 @@ impl Tx {
     }
 
     fn has_room(&self, total: usize, payload: Payload<'_>) -> bool {
-        match payload {
-            Payload::Lent(bytes, _) if !self.keeps || bytes.len() > MAX_KEPT_COPY => {
-                self.lent < MAX_LENT
-            }
-            _ => {
-                let past = match self.queue.front() {
-                    Some(Out::Copied(_)) => (self.done - self.base) as usize,
-                    _ => 0,
-                };
-                self.copied - past + total <= self.max_copied
-            }
+        if self.refers_to(payload) {
+            return self.lent < MAX_LENT;
         }
+        let past = match self.queue.front() {
+            Some(Out::Copied(_)) => (self.done - self.base) as usize,
+            _ => 0,
+        };
+        self.copied - past + total <= self.max_copied
     }
 
     /// A frame that was written whole and is not kept.
@@ -206,22 +211,27 @@ impl Tx {
     }
 
     fn queue(&mut self, header: [u8; HEADER], payload: Payload<'_>) -> Sent {
-        match payload {
-            Payload::Parts(parts) => self.copy(&header, parts),
-            Payload::Lent(bytes, _) if self.keeps && bytes.len() <= MAX_KEPT_COPY => {
+        let one;
+        let (parts, pieces) = match payload {
+            Payload::Parts(parts) => (parts, &[][..]),
+            Payload::BeforeLog { parts, pieces } => (parts, pieces),
+            Payload::Lent(bytes, lender) => {
                 // SAFETY: readable now, as promised where the bytes were named.
-                self.copy(&header, &[unsafe { slice(bytes, 0) }]);
+                one = ([unsafe { slice(bytes, 0) }], [(bytes, lender)]);
+                (&one.0[..], &one.1[..])
             }
-            Payload::Lent(payload, lender) => {
-                self.lent += 1;
-                self.queue.push_back(Out::Lent { header, payload, lender });
-                return match lender {
-                    Lender::Log(_) => Sent::Now,
-                    Lender::User(_) => Sent::Later,
-                };
-            }
+        };
+        if !self.refers_to(payload) {
+            self.copy(&header, parts);
+            return Sent::Now;
         }
-        Sent::Now
+        self.copy(&header, &[]);
+        self.lent += pieces.len();
+        self.queue.extend(pieces.iter().map(|&(bytes, lender)| Out::Lent(bytes, lender)));
+        match pieces {
+            [(_, Lender::User(_))] => Sent::Later,
+            _ => Sent::Now,
+        }
     }
 
     fn copy(&mut self, header: &[u8], parts: &[&[u8]]) {
@@ -270,30 +280,16 @@ impl Tx {
             return Ok(0);
         }
         self.step(0);
-        let mut pieces = [IoSlice::new(&[]); MAX_PIECES + 1];
+        let mut pieces = [IoSlice::new(&[]); MAX_PIECES];
         let mut used = 0;
         let (first, mut at) = self.cursor;
-        for out in self.queue.range(first..) {
-            if used >= MAX_PIECES {
-                break;
-            }
-            match out {
-                Out::Copied(bytes) => {
-                    pieces[used] = IoSlice::new(&bytes[at..]);
-                    used += 1;
-                }
-                Out::Lent { header, payload, .. } => {
-                    if at < HEADER {
-                        pieces[used] = IoSlice::new(&header[at..]);
-                        used += 1;
-                    }
-                    let at = at.saturating_sub(HEADER);
-                    // SAFETY: readable until it is done with, as promised where the bytes were named.
-                    pieces[used] = IoSlice::new(unsafe { slice(*payload, at) });
-                    used += 1;
-                }
-            }
-            at = 0;
+        for (piece, out) in pieces.iter_mut().zip(self.queue.range(first..)) {
+            *piece = IoSlice::new(match out {
+                Out::Copied(bytes) => &bytes[at..],
+                // SAFETY: readable until it is done with, as promised where the bytes were named.
+                Out::Lent(bytes, _) => unsafe { slice(*bytes, at) },
+            });
+            (used, at) = (used + 1, 0);
         }
         let written = taken(sendmsg(
             socket,
@@ -333,7 +329,7 @@ impl Tx {
             self.base += out.len() as u64;
             match self.queue.pop_front() {
                 Some(Out::Copied(bytes)) => self.copied -= bytes.len(),
-                Some(Out::Lent { lender, .. }) => {
+                Some(Out::Lent(_, lender)) => {
                     self.lent -= 1;
                     if let Lender::User(token) = lender {
                         sent(token);

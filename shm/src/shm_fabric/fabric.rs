@@ -10,9 +10,9 @@ use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::time::Duration;
 use taffrail_fabric::{
-    Arming, Cost, Denied, Fabric, Fault, Head, Incarnation, Keep, Limits, LogRange, Memory,
-    MemoryError, PeerId, Reach, Refused, RegionId, RemoteKey, Segment, SegmentId, SendMemory, Sent,
-    Sink, Source, Token, UserBuf, UserBytes, Wait,
+    Arming, BeforeLog, Cost, Denied, Fabric, Fault, Head, Incarnation, Keep, Limits, LogRange,
+    Memory, MemoryError, PeerId, Reach, Refused, RegionId, RemoteKey, Segment, SegmentId,
+    SendMemory, Sent, Sink, Source, Token, UserBuf, UserBytes, Wait,
 };
 
 impl Fabric for ShmFabric {
@@ -31,7 +31,9 @@ impl Fabric for ShmFabric {
         debug_assert!(head.kind < Head::KINDS);
         match source {
             Source::Bytes(payload) => self.send_bytes(to, head, payload)?,
-            Source::Parts(parts) => self.send_parts(to, head, parts)?,
+            Source::Parts(parts) | Source::BeforeLog(&BeforeLog { parts, .. }) => {
+                self.send_parts(to, head, parts)?;
+            }
             Source::Log(LogRange { segment, at, len }) => {
                 self.send_kept(to, head, segment, at, len)?;
             }

@@ -5,7 +5,7 @@ use super::state::{Content, Net};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
-use taffrail_fabric::{LogRange, MemoryError, Segment, SegmentId};
+use taffrail_fabric::{BeforeLog, LogRange, MemoryError, Segment, SegmentId};
 
 pub(super) struct Segments {
     len: usize,
@@ -15,6 +15,8 @@ pub(super) struct Segments {
     free: VecDeque<SegmentId>,
     /// Of other fabrics of the process.
     adopted: BTreeMap<u32, (Span, Rc<()>)>,
+    /// Where the log is to have what was sent before it was written, and the bytes.
+    promised: Vec<(Span, Vec<u8>, Rc<()>)>,
 }
 
 struct Own {
@@ -26,7 +28,14 @@ struct Own {
 
 impl Segments {
     pub(super) fn new(len: usize, most: usize) -> Segments {
-        Segments { len, most, own: Vec::new(), free: VecDeque::new(), adopted: BTreeMap::new() }
+        Segments {
+            len,
+            most,
+            own: Vec::new(),
+            free: VecDeque::new(),
+            adopted: BTreeMap::new(),
+            promised: Vec::new(),
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -42,16 +51,43 @@ impl Segments {
     }
 
     /// A message from a segment.
-    pub(super) fn content(&self, LogRange { segment, at, len }: LogRange) -> Content {
-        let (span, in_use) = match self.adopted.get(&segment.0) {
+    pub(super) fn content(&self, range: LogRange) -> Content {
+        let (span, in_use) = self.span(range);
+        let copy = span.read(0, range.len);
+        Content::Log { span, copy, _in_use: in_use.clone() }
+    }
+
+    fn span(&self, LogRange { segment, at, len }: LogRange) -> (Span, &Rc<()>) {
+        match self.adopted.get(&segment.0) {
             Some((span, in_use)) => (span.part(at, len), in_use),
             None => {
                 let own = self.taken(segment);
                 (Span::of_pages(&own.pages, self.len).part(at, len), &own.in_use)
             }
-        };
-        let copy = span.read(0, len);
-        Content::Log { span, copy, _in_use: in_use.clone() }
+        }
+    }
+
+    /// A message that is to be written to its ranges before the next poll.
+    pub(super) fn expect(&mut self, BeforeLog { parts, ranges }: &BeforeLog<'_>) {
+        let bytes = parts.concat();
+        let mut left = &bytes[..];
+        for range in *ranges {
+            let (here, behind) = left.split_at(range.len);
+            let (span, in_use) = self.span(*range);
+            let in_use = in_use.clone();
+            self.promised.push((span, here.to_vec(), in_use));
+            left = behind;
+        }
+        assert!(left.is_empty(), "ranges of the log for all but {} bytes", left.len());
+    }
+
+    /// # Panics
+    /// If the log does not have what was sent before it was written.
+    pub(super) fn check_promised(&mut self) {
+        for (span, bytes, _) in self.promised.drain(..) {
+            let is_there = span.read(0, bytes.len()) == bytes;
+            assert!(is_there, "{} bytes were sent, and are not in the log", bytes.len());
+        }
     }
 
     /// Whether a message from the segment is on the way.

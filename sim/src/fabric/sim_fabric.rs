@@ -92,6 +92,7 @@ impl<const O: bool, const S: bool, const L: bool> Fabric for SimFabric<O, S, L> 
         let (content, token) = match source {
             Source::Bytes(bytes) => (Content::Owned(bytes.to_vec()), None),
             Source::Parts(parts) => (Content::Owned(parts.concat()), None),
+            Source::BeforeLog(before) => (Content::Owned(before.parts.concat()), None),
             Source::Log(range) => (self.segments.content(range), None),
             Source::User(bytes, token) => {
                 let later = self.with(|net| net.settings.later_from);
@@ -100,10 +101,15 @@ impl<const O: bool, const S: bool, const L: bool> Fabric for SimFabric<O, S, L> 
                 (content, is_later.then_some(token))
             }
         };
-        self.with(|net| net.send((self.rank, to.index()), head, content, token))
+        let sent = self.with(|net| net.send((self.rank, to.index()), head, content, token))?;
+        if let Source::BeforeLog(before) = source {
+            self.segments.expect(before);
+        }
+        Ok(sent)
     }
 
     fn poll<K: Sink>(&mut self, sink: &mut K) -> usize {
+        self.segments.check_promised();
         let most = self.with(|net| net.settings.poll_max);
         let mut count = 0;
         while count < most

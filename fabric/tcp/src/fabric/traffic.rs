@@ -1,14 +1,14 @@
 //! Messages over the connections: the [`Fabric`] itself.
 
-use super::{COST, MAX_MESSAGE, News, Peer, TcpFabric};
+use super::{COST, FRAGMENT, MAX_MESSAGE, News, Peer, TcpFabric};
 use crate::log::SEGMENT;
 use crate::rx::End;
 use crate::tx::{Lender, Payload};
 use crate::wait::{Key, Ready};
 use std::time::Duration;
 use taffrail_fabric::{
-    Cost, Fabric, Fault, Head, Incarnation, Limits, LinkEvent, LogRange, MemoryError, PeerId,
-    Refused, Segment, SegmentId, SendMemory, Sent, Sink, Source,
+    BeforeLog, Cost, Fabric, Fault, Head, Incarnation, Limits, LinkEvent, LogRange, MemoryError,
+    PeerId, Refused, Segment, SegmentId, SendMemory, Sent, Sink, Source, UserBytes,
 };
 
 /// How long a leaver waits at most until peers have received its goodbye, and how often it looks.
@@ -39,8 +39,18 @@ impl Fabric for TcpFabric {
                 self.send_payload(to, head, len, Payload::Parts(parts))
             }
             Source::Log(range) => {
-                let payload = Payload::Lent(self.log.lend(range), Lender::Log(range.segment));
-                self.send_payload(to, head, range.len, payload)
+                let (bytes, lender) = self.lend(range);
+                self.send_payload(to, head, range.len, Payload::Lent(bytes, lender))
+            }
+            Source::BeforeLog(&BeforeLog { parts, ranges }) => {
+                let len = ranges.iter().map(|range| range.len).sum();
+                debug_assert_eq!(Payload::Parts(parts).len(), len, "{ranges:?}");
+                // A frame that the queue refers to asks for an acknowledgement of its own, which costs more than a copy this long.
+                if len <= FRAGMENT {
+                    return self.send_payload(to, head, len, Payload::Parts(parts));
+                }
+                let pieces: Vec<_> = ranges.iter().map(|&range| self.lend(range)).collect();
+                self.send_payload(to, head, len, Payload::BeforeLog { parts, pieces: &pieces })
             }
             Source::User(bytes, token) => {
                 let payload = Payload::Lent(bytes, Lender::User(token));
@@ -233,6 +243,11 @@ impl TcpFabric {
         if !self.failing.contains(&peer) {
             self.failing.push(peer);
         }
+    }
+
+    /// Memory of the log that is to be read until a frame is done with.
+    fn lend(&self, range: LogRange) -> (UserBytes, Lender) {
+        (self.log.lend(range), Lender::Log(range.segment))
     }
 
     fn send_payload(

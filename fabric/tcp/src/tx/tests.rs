@@ -23,7 +23,7 @@ fn a_queue_that_is_never_empty_keeps_no_more_than_what_waits() {
             .iter()
             .map(|out| match out {
                 Out::Copied(bytes) => bytes.len(),
-                Out::Lent { .. } => 0,
+                Out::Lent(..) => 0,
             })
             .sum();
         assert!(kept <= 2 * MAX, "{kept} bytes are kept, and {} wait", tx.copied);
@@ -50,6 +50,64 @@ fn of_a_long_copy_no_more_is_kept_than_its_end_when_that_is_all_that_was_not_ack
     }
 }
 
+/// Sends a payload, and adds it to the log behind that, in pieces of 9000 bytes.
+fn send_before_log(
+    tx: &mut Tx,
+    socket: Option<BorrowedFd<'_>>,
+    header: [u8; HEADER],
+    payload: &[u8],
+    log: &mut Vec<Vec<u8>>,
+) -> Result<Result<Sent, Refused>, Errno> {
+    let mut memory: Vec<Vec<u8>> = payload.chunks(9000).map(|piece| vec![0; piece.len()]).collect();
+    let lent = memory.iter_mut().enumerate().map(|(number, piece)| {
+        // SAFETY: kept by the caller as long as the queue, and never made longer.
+        let bytes = unsafe { UserBytes::new(piece.as_mut_ptr(), piece.len()) };
+        (bytes, Lender::Log(SegmentId(number as u32)))
+    });
+    let pieces: Vec<_> = lent.collect();
+    let mut given = payload.to_vec();
+    let (front, behind) = given.split_at(payload.len() / 3);
+    let result =
+        tx.send(socket, header, Payload::BeforeLog { parts: &[front, behind], pieces: &pieces });
+    // From now on it is nowhere else.
+    given.fill(0);
+    for ((bytes, _), piece) in pieces.iter().zip(payload.chunks(9000)) {
+        // SAFETY: of this length, and nobody has a reference to it.
+        unsafe {
+            std::ptr::copy_nonoverlapping(piece.as_ptr(), bytes.as_ptr().cast_mut(), piece.len());
+        }
+    }
+    log.extend(memory);
+    result
+}
+
+#[test]
+fn what_is_sent_before_it_is_logged_is_not_copied() {
+    let (here, there) = UnixStream::pair().expect("a pair of sockets");
+    let payload: Vec<u8> = (0..MAX_KEPT_COPY * 4).map(|at| (at % 251) as u8).collect();
+    let mut tx = Tx::new(100_000, true);
+    let mut log = Vec::new();
+    for _ in 0..3 {
+        let socket = Some(here.as_fd());
+        let result = send_before_log(&mut tx, socket, [1; HEADER], &payload, &mut log);
+        assert_eq!(result, Ok(Ok(Sent::Now)));
+    }
+    assert_eq!((tx.copied, tx.lent), (3 * HEADER, log.len()));
+    assert!(tx.uses(SegmentId(7)) && !tx.uses(SegmentId(8)));
+    // Nothing of what the socket has taken arrives, and all of it leaves from the log.
+    drop((here, there));
+    let (here, mut there) = UnixStream::pair().expect("a pair of sockets");
+    assert!(tx.resume(0, |_| {}));
+    let mut read = vec![0; 3 * (HEADER + payload.len())];
+    let mut got = 0;
+    while got < read.len() {
+        tx.flush(here.as_fd(), |_| {}).expect("a socket");
+        got += there.read(&mut read[got..]).expect("bytes");
+    }
+    assert!(read == [&[1; HEADER][..], &payload].concat().repeat(3));
+    assert!(tx.acknowledge(got as u64, |_| {}) && tx.is_done() && !tx.uses(SegmentId(7)));
+}
+
 #[test]
 fn what_is_kept_is_written_again_from_any_byte_that_was_not_acknowledged() {
     let random = fastrand::Rng::new();
@@ -62,6 +120,8 @@ fn what_is_kept_is_written_again_from_any_byte_that_was_not_acknowledged() {
         let mut read = Vec::new();
         let mut ended = Vec::new();
         let mut tokens = 0;
+        // What was sent before it was written, which is as long as the queue.
+        let mut log: Vec<Vec<u8>> = Vec::new();
         let (mut here, mut there) = UnixStream::pair().expect("a pair of sockets");
         for _ in 0..random.usize(1..200) {
             let where_to = random.bool().then_some(here.as_fd());
@@ -71,10 +131,12 @@ fn what_is_kept_is_written_again_from_any_byte_that_was_not_acknowledged() {
             let payload = &long[long.len() - len..];
             // SAFETY: `long` outlives the queue.
             let lent = unsafe { UserBytes::new(payload.as_ptr(), len) };
-            let user = random.bool();
-            let result = match user {
-                true => tx.send(where_to, header, Payload::Lent(lent, Lender::User(Token(tokens)))),
-                false => tx.send(where_to, header, Payload::Parts(&[payload])),
+            let way = random.u8(..3);
+            let user = way == 0;
+            let result = match way {
+                0 => tx.send(where_to, header, Payload::Lent(lent, Lender::User(Token(tokens)))),
+                1 => tx.send(where_to, header, Payload::Parts(&[payload])),
+                _ => send_before_log(&mut tx, where_to, header, payload, &mut log),
             };
             if let Ok(Ok(sent)) = result {
                 stream.extend(header);

@@ -4,8 +4,8 @@
 use super::raw::pattern;
 use std::time::{Duration, Instant};
 use taffrail_fabric::{
-    Body, Fabric, Fault, Head, LinkEvent, LogRange, PeerId, Refused, SendMemory, Sent, Sink,
-    Source, Take, Token, UserBuf, UserBytes,
+    BeforeLog, Body, Fabric, Fault, Head, LinkEvent, LogRange, PeerId, Refused, SendMemory, Sent,
+    Sink, Source, Take, Token, UserBuf, UserBytes,
 };
 use taffrail_tcp::TcpFabric;
 
@@ -18,6 +18,33 @@ fn len(seed: u64, number: u32) -> usize {
         2 | 3 => random.usize(..20_000),
         _ => random.usize(..200),
     }
+}
+
+/// Sends a message, and writes it to segments behind that.
+pub fn send_before_log(
+    fabric: &mut TcpFabric,
+    to: PeerId,
+    head: Head,
+    bytes: Vec<u8>,
+) -> Result<Sent, Refused> {
+    let segment_len = fabric.segment_len();
+    let ranges: Vec<LogRange> = bytes
+        .chunks(segment_len)
+        .map(|piece| {
+            let segment = fabric.take().expect("many segments");
+            LogRange { segment, at: segment_len - piece.len(), len: piece.len() }
+        })
+        .collect();
+    let (front, behind) = bytes.split_at(bytes.len() / 2);
+    let parts = [front, behind];
+    let result =
+        fabric.send(to, head, Source::BeforeLog(&BeforeLog { parts: &parts, ranges: &ranges }));
+    // Written or not, they are free for others once they are not in use any more.
+    for (range, piece) in ranges.iter().zip(bytes.chunks(segment_len)) {
+        fabric.write(range.segment, range.at, piece);
+        fabric.release(range.segment);
+    }
+    result
 }
 
 /// One end of the traffic between two ranks.
@@ -51,9 +78,10 @@ impl End {
         let head = Head { kind: 2, context: 1, seq: self.sent, tag: bytes.len() as u64 };
         // Long ones have no place in a segment.
         let is_short = bytes.len() <= fabric.segment_len();
-        let result = match self.sent % 3 {
+        let result = match self.sent % 4 {
             0 => fabric.send(self.peer, head, Source::Bytes(&bytes)),
-            way if way == 1 || !is_short => {
+            1 => send_before_log(fabric, self.peer, head, bytes),
+            way if way == 2 || !is_short => {
                 // SAFETY: its memory stays where it is, and is dropped when the send has ended.
                 let user = unsafe { UserBytes::new(bytes.as_ptr(), bytes.len()) };
                 let result = fabric.send(self.peer, head, Source::User(user, Token(self.tokens)));
