@@ -103,6 +103,17 @@ impl UnexpectedBuffers {
         size_of::<Vec<u8>>() + block_bytes(self.entries[entry as usize].capacity())
     }
 
+    /// How many entries there are, free ones included.
+    pub(crate) fn entries(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The memory that free entries take, in bytes.
+    #[inline]
+    pub(crate) fn idle(&self) -> usize {
+        self.free.len() * size_of::<Vec<u8>>() + self.spare
+    }
+
     /// Replaces what is here of an entry by a payload from byte `skip` on.
     pub(crate) fn begin_again(&mut self, entry: u32, payload: &Payload<'_>, skip: usize) {
         if !mutant!(RefillAppended) {

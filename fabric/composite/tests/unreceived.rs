@@ -142,5 +142,7 @@ fn active_messages_are_counted_for_what_they_take() {
         assert_counted(len, (taken, receiver.unreceived_bytes() / MESSAGES as usize));
         while receiver.next_active().is_some() {}
         assert_eq!(receiver.unreceived_bytes(), 0);
+        let left = CountingHeap::bytes().saturating_sub(before);
+        assert!(left < LEFT, "{left} bytes");
     }
 }
