@@ -55,7 +55,7 @@ pub enum Step {
 }
 
 /// Seconds of random schedules of the simulator as part of the tests, by default.
-pub const SCHEDULES: u32 = 240;
+pub const SCHEDULES: u32 = 150;
 
 /// For how long fuzz targets run as part of the tests, all of them together.
 const FUZZ_SECONDS: u32 = 60;

@@ -14,6 +14,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const ASAN: [&str; 2] =
     ["-p taffrail-shm -p taffrail-matching", "-p taffrail --test faults hostile"];
 
+/// What does not have to run there: fabrics that break their promises, which tests of all others are to find.
+const NOT_ASAN: &str = "not binary(faulty_fabric)";
+
 /// Tests of MPI programs, for nextest and for `cargo test`: step `mpi` runs them, with what it has installed.
 pub const MPI: (&str, &str) = (
     "package(/^taffrail-(launch|perf)$/) & (binary(/^(mpi|faults)$/) | test(/^prterun::/))",
@@ -58,16 +61,13 @@ pub fn loom(place: &Place) -> Outcome {
 }
 
 pub fn mutants(place: &Place) -> Outcome {
-    // Of the engine all there is, of the log too.
-    let packages = "-p taffrail-engine -p taffrail-logging";
-    let mut command = runner(place, packages);
+    // Of the engine all there is, of the log too; of the simulator what looks for mutants.
+    let packages = "-p taffrail-engine -p taffrail-logging -p taffrail-sim";
+    let filter = "not package(taffrail-sim) | binary(mutants)";
+    let [nextest, test] = ["--cargo-profile", "--profile"].map(|of| format!("{of} sim {packages}"));
+    let mut command = selected(place, &nextest, filter, &test);
     command.env("RUSTFLAGS", "--cfg mutants").env("CARGO_TARGET_DIR", place.build("mutants"));
-    let product = run(&mut command);
-    let mut command =
-        cargo(place, "test --profile sim --locked -p taffrail-sim --test mutants -- --nocapture");
-    command.env("RUSTFLAGS", "--cfg mutants").env("CARGO_TARGET_DIR", place.build("mutants"));
-    let found = run(&mut command);
-    Outcome::of_tests(&[product, found])
+    counted(&mut command)
 }
 
 /// Schedules for `seconds`, of seeds that no run before has had. The command that is printed has the first one.
@@ -97,7 +97,8 @@ pub fn asan(place: &Place) -> Outcome {
     // `cfg(asan)` is for tests that it cannot run, such as those that limit the address space. With
     // a target named, build scripts and macros are left alone.
     let runs = ASAN.map(|part| {
-        let mut command = runner(place, &format!("--target {} {part}", tools::host()));
+        let arguments = format!("--target {} {part}", tools::host());
+        let mut command = selected(place, &arguments, NOT_ASAN, &arguments);
         command
             .env("RUSTC_BOOTSTRAP", "1")
             .env("RUSTFLAGS", "-Zsanitizer=address --cfg asan")
