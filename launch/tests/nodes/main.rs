@@ -217,7 +217,7 @@ impl Process {
 /// Whether something becomes true within some seconds.
 fn soon(mut what: impl FnMut() -> bool) -> bool {
     let started = Instant::now();
-    while started.elapsed() < Duration::from_secs(20) {
+    while started.elapsed() < Duration::from_secs(60) {
         if what() {
             return true;
         }
