@@ -38,14 +38,12 @@ pub(crate) struct UnreceivedLimits {
 
 /// The memory that unreceived messages take.
 ///
-/// *Invariant:* `memory` is the sum of that of all peers, and with `idle` within the limit. A peer is in `stopped` if what it was sent last is
+/// *Invariant:* `memory` is the sum of that of all peers. A peer is in `stopped` if what it was sent last is
 /// [`Throttle::Stop`].
 pub(crate) struct FlowControl {
     limits: UnreceivedLimits,
     /// The memory that unreceived messages of all peers take.
     memory: usize,
-    /// The memory that messages have left which were received, and that short ones use again.
-    pub(crate) idle: usize,
     /// The peers that were sent [`Throttle::Stop`].
     stopped: Vec<Rank>,
     /// They are looked at again when `memory` is no more than this: what one peer leaves free others may use.
@@ -54,7 +52,7 @@ pub(crate) struct FlowControl {
 
 impl FlowControl {
     pub(crate) fn new(limits: UnreceivedLimits) -> Self {
-        FlowControl { limits, memory: 0, idle: 0, stopped: Vec::new(), look_at: 0 }
+        FlowControl { limits, memory: 0, stopped: Vec::new(), look_at: 0 }
     }
 
     /// Unreceived messages of a peer take more: `payload` bytes that are here, and `memory` bytes of memory.
@@ -79,14 +77,12 @@ impl FlowControl {
     }
 
     /// The memory that unreceived messages of one peer may take now: seven times the memory that is free, so that some stays free
-    /// for the others, and at least a small share that every peer has. What received messages have left is as free as any for short
-    /// ones, which use it again, and not for the buffers of long ones.
+    /// for the others, and at least a small share that every peer has.
     #[inline]
     fn share(&self) -> usize {
         let most = self.limits.memory;
         let own = most / 8 / self.limits.ranks.max(1) as usize;
         let left = (most - most / 8).saturating_sub(self.memory);
-        let left = left.min(most.saturating_sub(self.memory + self.idle));
         own.max(left.saturating_mul(7))
     }
 

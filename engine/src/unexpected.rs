@@ -108,12 +108,6 @@ impl UnexpectedBuffers {
         self.entries.len()
     }
 
-    /// The memory that free entries take, in bytes.
-    #[inline]
-    pub(crate) fn idle(&self) -> usize {
-        self.free.len() * size_of::<Vec<u8>>() + self.spare
-    }
-
     /// Replaces what is here of an entry by a payload from byte `skip` on.
     pub(crate) fn begin_again(&mut self, entry: u32, payload: &Payload<'_>, skip: usize) {
         if !mutant!(RefillAppended) {

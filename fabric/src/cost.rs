@@ -18,7 +18,7 @@ pub struct Limits {
     /// Deregistered memory is out of the peer's reach at once, and a get or put past the end of a
     /// region fails. Where this is not so, the holders of keys must take care of it.
     pub guards: bool,
-    /// Bytes that are sent whole are copied by the call, as by a socket: what is logged may be written to the log while they
+    /// Bytes that are sent whole are copied by the call, as by a socket, or kept as [`BeforeLog`](crate::BeforeLog) says: what is logged may be written to the log while they
     /// are on their way, and never leaves [later](crate::Sent::Later).
     pub copies_sends: bool,
 }

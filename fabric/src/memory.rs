@@ -251,7 +251,7 @@ pub trait SendMemory {
         false
     }
 
-    /// Writes into a segment. What of it was sent before must not be written.
+    /// Writes into a segment. What of it was sent before must not be written, but once what was sent as [`BeforeLog`](crate::BeforeLog).
     ///
     /// # Panics
     /// If the segment was released, or the bytes lie outside.

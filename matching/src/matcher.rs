@@ -186,12 +186,6 @@ impl<R: Copy, U> Matcher<R, U> {
         self.unexpected.slots()
     }
 
-    /// More messages that there is memory for.
-    #[inline]
-    pub fn free_message_slots(&self) -> usize {
-        self.unexpected.free_slots()
-    }
-
     /// Gives back the memory that what is held now does not need. Memory otherwise grows to the
     /// largest need and stays, so that nothing is allocated in steady state. Takes time for each
     /// receive and message held: for idle moments.

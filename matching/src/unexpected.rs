@@ -81,12 +81,6 @@ impl<U> Unexpected<U> {
         self.slab.end()
     }
 
-    /// Of these, those that hold no message.
-    #[inline]
-    pub(crate) fn free_slots(&self) -> usize {
-        self.slab.end() - self.slab.len()
-    }
-
     /// Messages that a receive could take.
     #[inline]
     pub(crate) fn waiting(&self) -> usize {

@@ -1,7 +1,7 @@
 //! Flow control: messages that nobody has received take no more of our memory than the user allows, since their senders
 //! wait (`docs/wire.md`, section 5).
 
-use super::{Core, MESSAGE};
+use super::Core;
 use crate::Rank;
 use crate::policy::Policy;
 use taffrail_fabric::Fault;
@@ -15,7 +15,6 @@ impl<P: Policy> Core<P> {
     /// if that is too much.
     pub(crate) fn grow_unreceived(&mut self, from: Rank, payload: usize, memory: usize) {
         self.flow.grow(&mut self.peers[from as usize].unreceived, payload, memory);
-        self.flow.idle = self.idle();
         self.adjust_throttle(from);
     }
 
@@ -29,17 +28,10 @@ impl<P: Policy> Core<P> {
             self.unexpected.trim();
             self.active.shrink_to_fit();
         }
-        self.flow.idle = self.idle();
         self.adjust_throttle(from);
         for rank in self.flow.stopped_to_look_at() {
             self.adjust_throttle(rank);
         }
-    }
-
-    /// The memory that messages have left which were received: as much for each as is counted for one that waits.
-    #[inline]
-    fn idle(&self) -> usize {
-        self.matcher.free_message_slots() * MESSAGE + self.unexpected.idle()
     }
 
     /// Sends THROTTLE to a peer, if it is to do something else from now on.

@@ -18,8 +18,8 @@ impl<H: Host> Logging<H> {
     /// there, its log ends with it but for what a checkpoint covers, which none does in the middle of a call. The number is given before, and the gate is open: so the next
     /// process sends the same bytes under the same number, logs them, and sends on what its receiver does not have.
     ///
-    /// The fabric hears where the log will have the bytes ([`BeforeLog`]): it is not polled before they are there, since only memory is written
-    /// between the two.
+    /// The fabric hears where the log will have the bytes ([`BeforeLog`]): it is not polled before they are there, since only sends and
+    /// writes of memory come between the two.
     pub(super) fn send_and_write(
         &mut self,
         fabric: &mut (impl Fabric + SendMemory),

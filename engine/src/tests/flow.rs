@@ -119,71 +119,28 @@ fn who_is_far_ahead_waits() {
     assert!((LIMIT / 2..LIMIT + LIMIT / 4).contains(&most), "{most} bytes");
 }
 
-/// What short messages have left is counted until it is given back: long ones do not take their memory as well.
-#[test]
-fn short_messages_leave_their_memory_to_long_ones() {
-    const LONG: u64 = 2000;
-    const COUNT: u64 = 20_000;
-    const LIMIT: usize = 1 << 20;
-    let mut engines = limited(2, LIMIT);
-    start_all(&mut engines[0], 1, COUNT);
-    (0..1000).for_each(|_| turn(&mut engines));
-    for tag in 0..COUNT - 1 {
-        assert_eq!(receive(&mut engines, 1, (0, tag)), Some(tag));
-    }
-    for tag in COUNT..COUNT + LONG {
-        start(&mut engines[0], to(1, tag), &[7; 1000], false);
-    }
-    let taken = |engine: &Plain<Loopback>| {
-        engine.core.flow.memory() + engine.core.matcher.free_message_slots() * MESSAGE
-    };
-    let is_within = |engines: &mut [Plain<Loopback>]| {
-        turn(engines);
-        let taken = taken(&engines[1]);
-        assert!(taken < LIMIT + LIMIT / 8, "{taken} bytes");
-    };
-    (0..1000).for_each(|_| is_within(&mut engines));
-    assert!(engines[0].core.peers[1].is_stopped());
-    // As soon as nothing waits there is room again.
-    for tag in COUNT - 1..COUNT + LONG {
-        is_within(&mut engines);
-        let into = Box::leak(Box::new([0; 1000]));
-        let from = Pattern { source: Some(0), context: 3, tag, ignore: 0 };
-        // SAFETY: the memory lives for ever.
-        let request = unsafe { engines[1].start_recv(from, into.as_mut_ptr(), 1000) }.unwrap();
-        for _ in 0..10 {
-            turn(&mut engines);
-        }
-        assert!(engines[1].core.requests.get(request).stage.is_over(), "message {tag}");
-        engines[1].core.requests.finish(request).unwrap();
-    }
-    assert_eq!(engines[1].core.flow.memory(), 0);
-}
-
 /// Many peers share the limit, and each of them gets on.
 #[test]
 fn peers_share_what_there_is() {
     const PEERS: u32 = 7;
-    const LIMIT: usize = 1 << 20;
-    const COUNT: u64 = 20_000;
     let mut engines = limited(PEERS as usize + 1, LIMIT);
     for peer in 1..=PEERS {
         start_all(&mut engines[peer as usize], 0, COUNT / 4);
     }
-    (0..1000).for_each(|_| turn(&mut engines));
+    (0..100).for_each(|_| turn(&mut engines));
     let memory = engines[0].core.flow.memory();
     assert!((LIMIT / 2..3 * LIMIT).contains(&memory), "{memory} bytes");
     let held =
         |engine: &Plain<Loopback>, peer: u32| engine.core.peers[peer as usize].unreceived.memory;
     assert!((1..=PEERS).all(|peer| held(&engines[0], peer) > 0));
-    // What others leave free is for the one that stays, but for their buffers: what else they leave counts until nothing waits.
+    // What others leave free is for the one that stays.
     for peer in 2..=PEERS {
         for tag in 0..COUNT / 4 {
             assert_eq!(receive(&mut engines, 0, (peer, tag)), Some(tag));
         }
     }
-    (0..1000).for_each(|_| turn(&mut engines));
-    assert!(held(&engines[0], 1) > LIMIT / 3, "{} bytes", held(&engines[0], 1));
+    (0..100).for_each(|_| turn(&mut engines));
+    assert!(held(&engines[0], 1) > LIMIT / 2, "{} bytes", held(&engines[0], 1));
 }
 
 /// A rank whose messages are withheld receives a synchronous message, and one that it has announced is fetched. Whether both

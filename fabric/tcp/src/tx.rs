@@ -29,7 +29,7 @@ pub(crate) enum Payload<'a> {
     Parts(&'a [&'a [u8]]),
     /// It stays readable and unchanged until it is done with.
     Lent(UserBytes, Lender),
-    /// The parts, which the log has in these pieces when the next call writes.
+    /// The parts, which the log has in these pieces before the queue is written.
     BeforeLog { parts: &'a [&'a [u8]], pieces: &'a [(UserBytes, Lender)] },
 }
 
