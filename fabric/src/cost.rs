@@ -18,8 +18,8 @@ pub struct Limits {
     /// Deregistered memory is out of the peer's reach at once, and a get or put past the end of a
     /// region fails. Where this is not so, the holders of keys must take care of it.
     pub guards: bool,
-    /// Bytes that are sent whole are copied by the call, as by a socket, or kept as [`BeforeLog`](crate::BeforeLog) says: what is logged may be written to the log while they
-    /// are on their way, and never leaves [later](crate::Sent::Later).
+    /// Bytes that are sent whole are copied by the call, as by a socket, or kept in the log ([`BeforeLog`](crate::BeforeLog)). So a
+    /// message may be written to the log while it is on its way, and the answer is never [`Later`](crate::Sent::Later).
     pub copies_sends: bool,
 }
 

@@ -251,7 +251,8 @@ pub trait SendMemory {
         false
     }
 
-    /// Writes into a segment. What of it was sent before must not be written, but once what was sent as [`BeforeLog`](crate::BeforeLog).
+    /// Writes into a segment. Bytes of it that were sent must not be written any more; those of a [`BeforeLog`](crate::BeforeLog)
+    /// are written once behind their sending.
     ///
     /// # Panics
     /// If the segment was released, or the bytes lie outside.

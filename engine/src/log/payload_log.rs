@@ -290,38 +290,32 @@ impl<S: SpillStore> PayloadLog<S> {
         if self.fill == self.size { self.size } else { self.size - self.fill }
     }
 
-    /// The first bytes of `len` from a place on, `most` at the most, as far as they are in one segment.
+    /// The first bytes of `len` from a place on, `most` at the most, as far as they are in one segment. They are there, or will be when
+    /// they are written: the log continues in the segments that were taken ahead.
+    ///
+    /// # Panics
+    /// If they are not in memory, or there was no [room](Self::prepare) for them.
     #[inline]
-    #[expect(clippy::expect_used, reason = "callers bring the segment back first")]
+    #[expect(clippy::expect_used, reason = "callers bring the segment back, or make room, first")]
     pub(crate) fn range(&self, place: u64, len: usize, most: usize) -> LogRange {
         let at = (place % self.size as u64) as usize;
-        let number = place / self.size as u64;
-        let segment = self.segments[(number - self.first) as usize].segment;
-        let segment = segment.expect("it was brought back before");
+        let number = (place / self.size as u64 - self.first) as usize;
+        let segment = match self.segments.get(number) {
+            Some(written) => written.segment,
+            None => self.ahead.get(number - self.segments.len()).copied(),
+        };
+        let segment = segment.expect("it was brought back, or room was made, before");
         LogRange { segment, at, len: len.min(most).min(self.size - at) }
     }
 
-    /// Where `len` bytes from a place on are, or will be as soon as they are written: behind what is written the log goes on in the
-    /// segments ahead.
-    ///
-    /// # Panics
-    /// If there was no [room](Self::prepare) for them, or they are not in memory.
-    #[expect(clippy::expect_used, reason = "callers make room first")]
+    /// The [ranges](Self::range) of all bytes of `len` from a place on.
     pub(crate) fn ranges(&self, place: u64, len: usize) -> Vec<LogRange> {
-        let size = self.size as u64;
-        let (end, next) = (place + len as u64, self.first + self.segments.len() as u64);
         let mut ranges = Vec::with_capacity(len / self.size + 2);
-        let mut from = place;
-        while from < end {
-            let (number, at) = (from / size, from % size);
-            let now = (size - at).min(end - from);
-            let segment = match number.checked_sub(next) {
-                None => self.segments[(number - self.first) as usize].segment,
-                Some(ahead) => self.ahead.get(ahead as usize).copied(),
-            };
-            let segment = segment.expect("room was made before");
-            ranges.push(LogRange { segment, at: at as usize, len: now as usize });
-            from += now;
+        let mut done = 0;
+        while done < len {
+            let range = self.range(place + done as u64, len - done, usize::MAX);
+            done += range.len;
+            ranges.push(range);
         }
         ranges
     }

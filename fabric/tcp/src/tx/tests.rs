@@ -60,7 +60,7 @@ fn send_before_log(
 ) -> Result<Result<Sent, Refused>, Errno> {
     let mut memory: Vec<Vec<u8>> = payload.chunks(9000).map(|piece| vec![0; piece.len()]).collect();
     let lent = memory.iter_mut().enumerate().map(|(number, piece)| {
-        // SAFETY: kept by the caller as long as the queue, and never made longer.
+        // SAFETY: the caller keeps it for as long as the queue, and its length never changes.
         let bytes = unsafe { UserBytes::new(piece.as_mut_ptr(), piece.len()) };
         (bytes, Lender::Log(SegmentId(number as u32)))
     });

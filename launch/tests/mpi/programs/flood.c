@@ -66,12 +66,10 @@ int main(int argc, char **argv)
     long before = peak();
     int sleeps = !strcmp(how, "sleeps");
     double start = MPI_Wtime();
-    if (rank == 0 && sleeps) {
-        wait_for_all();
+    if (rank == 0)
+        (sleeps ? wait_for_all : *how == 'p' ? probe : *how == 'c' ? compute : stop)();
+    if (rank == 0 && sleeps)
         printf("all were sent after %.1f s, which took %ld KiB of rank 0\n", MPI_Wtime() - start, peak() - before);
-    } else if (rank == 0) {
-        (*how == 'p' ? probe : *how == 'c' ? compute : stop)();
-    }
     for (int step = 0; step < steps(argc, argv) && rank < 2; step++) {
         int tag = sleeps ? ALL_SENT + 1 + step : step % 1000;
         in_step(step);
