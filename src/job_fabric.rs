@@ -347,7 +347,7 @@ impl SendMemory for JobFabric {
         there!(self, max_segments)
     }
 
-    fn take(&mut self) -> Result<SegmentId, MemoryError> {
+    fn take(&mut self) -> Result<Option<SegmentId>, MemoryError> {
         match &mut self.span {
             Span::Node(shm) => SendMemory::take(shm),
             Span::Nodes(nodes) => SendMemory::take(&mut **nodes),

@@ -268,7 +268,8 @@ pub trait Policy: Sized {
     #[inline(always)]
     fn prepare(&self, _memory: &mut impl SendMemory) {}
 
-    /// Whether a message waits for a disk before it can be logged. The end of a write does not wake this rank.
+    /// Whether a message waits for a disk, or for peers that read, before it can be logged. The end of a write does not wake this
+    /// rank.
     #[inline(always)]
     fn waits_for_disk(&self) -> bool {
         false

@@ -124,7 +124,10 @@ macro_rules! conformance {
     };
     (@memory $bench:expr) => {
         $crate::conformance!(@each $bench;
-            segments { sent_again_and_again, released_before_it_is_read, sent_before_they_are_written }
+            segments {
+                sent_again_and_again, released_before_it_is_read, released_ones_are_waited_for,
+                sent_before_they_are_written
+            }
         );
     };
     ($bench:expr) => {

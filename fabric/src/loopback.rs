@@ -336,8 +336,8 @@ impl SendMemory for Loopback {
         usize::MAX
     }
 
-    fn take(&mut self) -> Result<SegmentId, MemoryError> {
-        Ok(self.log.take())
+    fn take(&mut self) -> Result<Option<SegmentId>, MemoryError> {
+        Ok(Some(self.log.take()))
     }
 
     fn write(&mut self, segment: SegmentId, at: usize, bytes: &[u8]) {

@@ -239,11 +239,12 @@ pub trait SendMemory {
     fn max_segments(&self) -> usize;
 
     /// Takes a segment, to be [written](Self::write) and [sent from](crate::Source::Log) as often as wanted. Of the
-    /// segments that were released the one that is free the longest comes first.
+    /// segments that were released the one that is free the longest comes first. `None` while peers have not read all that
+    /// was sent from those that were released, and there cannot be more: poll, and call again.
     ///
     /// # Errors
-    /// [`MemoryError::Short`], saying what is in use and what would help.
-    fn take(&mut self) -> Result<SegmentId, MemoryError>;
+    /// [`MemoryError::Short`] when none is released, saying what is in use and what would help.
+    fn take(&mut self) -> Result<Option<SegmentId>, MemoryError>;
 
     /// Does a little of what the next [`take`](Self::take) would have to wait for, if one is to be expected: to be
     /// called when there is nothing else to do. Whether anything was done.

@@ -13,11 +13,11 @@ const MAX_AHEAD: usize = GROWTH / SEGMENT;
 
 impl ShmFabric {
     /// As [`SendMemory::take`](taffrail_fabric::SendMemory::take).
-    pub(crate) fn take_kept(&mut self) -> Result<SegmentId, MemoryError> {
+    pub(crate) fn take_kept(&mut self) -> Result<Option<SegmentId>, MemoryError> {
         let pairs = &self.pairs;
         let released = |peer: PeerId| pairs[peer.index()].released();
         if let Some(index) = self.window.keep(released) {
-            return Ok(SegmentId(index));
+            return Ok(Some(SegmentId(index)));
         }
         let have = self.outbox.len();
         let want = self.outbox.worth_growing(GROWTH);
@@ -28,13 +28,13 @@ impl ShmFabric {
             remedy: "raise TAFFRAIL_OUTBOX",
         };
         if want < have + SEGMENT {
-            return Err(short(have));
+            return if self.window.is_returning() { Ok(None) } else { Err(short(have)) };
         }
         // A log that had to wait for memory will need more: `prepare_kept` allocates it in advance.
         self.ahead = (2 * self.ahead).clamp(1, MAX_AHEAD);
         self.outbox.grow(want)?;
         self.window.add_spare(((self.outbox.len() - have) / SEGMENT) as u32);
-        self.window.keep(released).map(SegmentId).ok_or_else(|| short(want))
+        self.window.keep(released).map(|index| Some(SegmentId(index))).ok_or_else(|| short(want))
     }
 
     /// As [`SendMemory::prepare`](taffrail_fabric::SendMemory::prepare).

@@ -257,7 +257,11 @@ impl<H: Host> Logging<H> {
             ));
         }
         if self.payload_log.waits() {
-            parts.push("what it sends waits for the file of the log of sent messages".to_owned());
+            parts.push(
+                "what it sends waits for memory of the log of sent messages: for the file that takes others, or for \
+                 peers that read what was sent from it"
+                    .to_owned(),
+            );
         }
         if self.events.is_behind() {
             parts.push(

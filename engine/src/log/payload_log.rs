@@ -46,7 +46,7 @@ pub(crate) struct PayloadLog<S> {
     most: usize,
     /// The message that is being written through the file.
     long: Option<LongWrite>,
-    /// What is to be written waits for the file.
+    /// What is to be written waits for the file, or for peers that have not read from what is given up.
     waits: bool,
     /// Why a write to the file has failed, until a message is refused for that.
     failed: Option<Error>,
@@ -96,7 +96,7 @@ impl<S: SpillStore> PayloadLog<S> {
         }
     }
 
-    /// Whether what is to be written waits for the file.
+    /// Whether what is to be written waits for the file or for peers.
     pub(crate) fn waits(&self) -> bool {
         self.waits
     }
@@ -118,7 +118,8 @@ impl<S: SpillStore> PayloadLog<S> {
     /// fragments of `fragment`.
     ///
     /// # Errors
-    /// [`NotNow::Waits`] until the file has taken others, and [`Error::Memory`] when the log is full.
+    /// [`NotNow::Waits`] until the file has taken others, or peers have read from what was given up, and [`Error::Memory`] when
+    /// the log is full.
     #[inline]
     pub(crate) fn prepare(
         &mut self,

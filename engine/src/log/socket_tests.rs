@@ -21,9 +21,11 @@ type Rank0Or1 = Engine<TcpFabric, Logging<Vectors>>;
 const MESSAGES: usize = 60;
 /// Messages that may be without an answer.
 const AHEAD: usize = 5;
-/// One of 1500 bytes leaves whole, and has two fragments in the log.
+/// One of 1500 bytes leaves whole, and, if fragments are short, has two of them in the log.
 const LENS: [usize; 6] = [8, 0, 300, 1500, 5000, 90_000];
-const PIECE: usize = 1024;
+/// Bytes of a fragment: what is sent before it is logged is copied if it is short, and kept in its places in the log if not.
+const SHORT: usize = 1 << 10;
+const LONG: usize = 80 << 10;
 /// Most leave before they are logged, in several fragments, and several of them are more than the socket takes: one that is killed
 /// has sent what no log has, of a message in part.
 const ANSWER_LENS: [usize; 5] = [16, 1500, 90_000, 5000, 200_000];
@@ -37,7 +39,13 @@ fn connection(peer: Rank, incarnation: u32, socket: UnixStream) -> Connection {
 }
 
 /// The engine of a rank whose processes before have written these events.
-fn engine(me: Rank, link: Connection, incarnation: u32, events: Vec<Event>) -> Rank0Or1 {
+fn engine(
+    me: Rank,
+    link: Connection,
+    incarnation: u32,
+    events: Vec<Event>,
+    piece: usize,
+) -> Rank0Or1 {
     let fabric = TcpFabric::new(PeerId(me), 2, vec![link], Config::default()).unwrap();
     let logged = (1..).zip(&events).map(|(clock, &event)| LoggedEvent { clock, event });
     let parts = LogParts {
@@ -52,11 +60,11 @@ fn engine(me: Rank, link: Connection, incarnation: u32, events: Vec<Event>) -> R
     let config = LoggingConfig { incarnation, ..config([0, 1], fabric.segment_len()) };
     let log = Logging::open(&config, parts, me, fabric.segment_len()).unwrap();
     let sizes = Sizes {
-        fragment: PIECE,
-        rndv_fragment: 2 * PIECE,
+        fragment: piece,
+        rndv_fragment: 2 * piece,
         by_peer: false,
-        logged_fragment: PIECE,
-        eager_max: 8 * PIECE,
+        logged_fragment: piece,
+        eager_max: (8 * SHORT).max(piece / 4 * 5),
         way: None,
         unexpected: 1 << 20,
         unexpected_max: usize::MAX,
@@ -223,13 +231,13 @@ fn connect(engine: &mut Rank0Or1, connection: Connection) {
 }
 
 /// Runs the program. How many turns it took; `None` if it was stuck.
-fn run(rng: &mut fastrand::Rng, trouble: Trouble) -> Option<usize> {
+fn run(rng: &mut fastrand::Rng, trouble: Trouble, piece: usize) -> Option<usize> {
     let (here, there) = UnixStream::pair().unwrap();
-    let mut engine0 = engine(0, connection(1, 0, here), 0, Vec::new());
+    let mut engine0 = engine(0, connection(1, 0, here), 0, Vec::new(), piece);
     let receive = Receive::start(&mut engine0, Some(1), MOST);
     let mut client =
         Client { engine: engine0, sends: Sends::default(), sent: 0, receive, states: Vec::new() };
-    let mut server = Server::start(engine(1, connection(0, 0, there), 0, Vec::new()));
+    let mut server = Server::start(engine(1, connection(0, 0, there), 0, Vec::new(), piece));
     let mut incarnation = 0;
     let mut next = rng.usize(1..12);
     for turn in 0..STUCK {
@@ -248,7 +256,7 @@ fn run(rng: &mut fastrand::Rng, trouble: Trouble) -> Option<usize> {
             // Rank 0 may go on, and send, before it hears of the kill or of the next process.
             (0..rng.usize(0..20)).for_each(|_| client.step());
             incarnation += 1;
-            server = Server::start(engine(1, connection(0, 0, there), incarnation, events));
+            server = Server::start(engine(1, connection(0, 0, there), incarnation, events, piece));
         } else {
             connect(&mut server.engine, connection(0, 0, there));
         }
@@ -260,8 +268,9 @@ fn run(rng: &mut fastrand::Rng, trouble: Trouble) -> Option<usize> {
 /// Runs the program ten times, with random sizes and moments.
 fn ten_runs(trouble: Trouble) {
     let mut rng = fastrand::Rng::with_seed(crate::tests::seed());
-    for _ in 0..10 {
-        run(&mut rng, trouble).expect("nothing is stuck");
+    for number in 0..10 {
+        let piece = if number % 2 == 0 { SHORT } else { LONG };
+        run(&mut rng, trouble, piece).expect("nothing is stuck");
     }
 }
 
@@ -287,7 +296,7 @@ mod by_mutants {
         let mut rng = fastrand::Rng::with_seed(seed);
         select(Some(mutant)).unwrap();
         let found = (0..20).any(|_| {
-            !matches!(catch_unwind(AssertUnwindSafe(|| run(&mut rng, trouble))), Ok(Some(_)))
+            !matches!(catch_unwind(AssertUnwindSafe(|| run(&mut rng, trouble, SHORT))), Ok(Some(_)))
         });
         select(None).unwrap();
         found

@@ -123,6 +123,12 @@ impl<S: SpillStore> SpilledSegments<S> {
         }
     }
 
+    /// There is no room yet for what was taken.
+    pub(crate) fn put_back(&mut self, place: u64, bytes: Vec<u8>) {
+        let len = bytes.len();
+        self.reads.push(Read { place, len, state: ReadState::Ended(Ok(bytes), 0) });
+    }
+
     /// Somebody has found no room: what nobody takes is dropped in the end.
     pub(crate) fn age(&mut self) {
         self.reads.retain_mut(|read| match &mut read.state {

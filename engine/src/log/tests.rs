@@ -172,7 +172,8 @@ fn a_checkpoint_that_a_peer_has_missed_is_reported_again() {
 }
 
 /// The messages that have come to a rank, by their kinds.
-struct Kinds(Vec<u8>);
+#[derive(Default)]
+pub(super) struct Kinds(Vec<u8>);
 
 impl Sink for Kinds {
     fn message(&mut self, _: PeerId, head: Head, _: Body<'_>) -> Take {
@@ -189,7 +190,7 @@ impl Sink for Kinds {
 pub(super) fn came_to(peers: &mut [Loopback]) -> Vec<usize> {
     let mut seen = Vec::new();
     for peer in peers {
-        let mut kinds = Kinds(Vec::new());
+        let mut kinds = Kinds::default();
         while peer.poll(&mut kinds) > 0 {}
         seen.push(kinds.0.len());
     }

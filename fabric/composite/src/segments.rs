@@ -46,11 +46,17 @@ impl<Near: Fabric + SendMemory, Far: Fabric> SendMemory for Composite<Near, Far>
         self.near.max_segments()
     }
 
-    fn take(&mut self) -> Result<SegmentId, MemoryError> {
+    fn take(&mut self) -> Result<Option<SegmentId>, MemoryError> {
         self.release_read();
-        let segment = self.near.take()?;
+        let segment = match self.near.take() {
+            Ok(Some(segment)) => segment,
+            Err(MemoryError::Short { .. }) if !self.segments.releasing.is_empty() => {
+                return Ok(None);
+            }
+            none => return none,
+        };
         match self.have_adopted(segment) {
-            Ok(()) => Ok(segment),
+            Ok(()) => Ok(Some(segment)),
             Err(error) => {
                 self.near.release(segment);
                 Err(error)

@@ -2,7 +2,10 @@
 
 use super::Bench;
 pub(crate) use super::seen::{Seen, poll};
-use crate::{Fabric, Fault, Head, Limits, PeerId, Refused, RemoteKey, Sent, Source, Token};
+use crate::{
+    Fabric, Fault, Head, Limits, PeerId, Refused, RemoteKey, SegmentId, SendMemory, Sent, Source,
+    Token,
+};
 use std::time::{Duration, Instant};
 
 /// When something is called stuck.
@@ -131,6 +134,19 @@ impl<F: Fabric> Mesh<F> {
             result != Err(Refused::Busy)
         });
         result
+    }
+
+    /// Steps until there is a segment, and takes it.
+    pub(crate) fn segment(&mut self, rank: usize) -> SegmentId
+    where
+        F: SendMemory,
+    {
+        let mut taken = None;
+        self.until("a segment", |mesh| {
+            taken = mesh.at(rank).take().expect("a segment, now or later");
+            taken.is_some()
+        });
+        taken.expect("the loop ends with one")
     }
 
     /// Steps until `token` has ended at `rank`, and takes its result out.

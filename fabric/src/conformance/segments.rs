@@ -4,7 +4,7 @@ use super::Bench;
 use super::mesh::{Mesh, accepted, limits, peer};
 use super::pattern;
 use super::seed::Seeded;
-use crate::{BeforeLog, Fabric, Head, LogRange, SegmentId, SendMemory, Source};
+use crate::{BeforeLog, Fabric, Head, LogRange, MemoryError, SegmentId, SendMemory, Source};
 
 /// What is in a segment can be sent as often as wanted, to anybody, whole and in parts.
 pub fn sent_again_and_again<B: Bench>(bench: &B)
@@ -17,7 +17,7 @@ where
     let kept: Vec<(SegmentId, Vec<u8>)> = (0..5)
         .map(|k| {
             let bytes = pattern::bytes(random.seed() ^ k, len);
-            (mesh.at(0).take().expect("a segment"), bytes)
+            (mesh.segment(0), bytes)
         })
         .collect();
     for (segment, bytes) in &kept {
@@ -51,7 +51,7 @@ where
     let len = mesh.at(0).segment_len();
     let mut expected = Vec::new();
     for round in 0..20 {
-        let segment = mesh.at(0).take().expect("a segment");
+        let segment = mesh.segment(0);
         let bytes = pattern::bytes(random.seed() ^ round, len);
         mesh.at(0).write(segment, 0, &bytes);
         send(&mut mesh, 1, Head { kind: 1, ..Head::default() }, segment, 0, len);
@@ -66,6 +66,42 @@ where
     }
     mesh.assert_nothing_more();
 }
+
+/// Segments that are released and not read yet are waited for; there are none only when all are taken.
+pub fn released_ones_are_waited_for<B: Bench>(bench: &B)
+where
+    B::Fabric: SendMemory,
+{
+    let random = Seeded::new();
+    let mut mesh = Mesh::new(bench, 2);
+    let len = mesh.at(0).segment_len();
+    if mesh.at(0).max_segments() > MANY {
+        return;
+    }
+    let mut taken = Vec::new();
+    loop {
+        match mesh.at(0).take() {
+            Ok(Some(segment)) => taken.push(segment),
+            Ok(None) => panic!("none was released, and one is waited for"),
+            Err(error) => break assert!(matches!(error, MemoryError::Short { .. }), "{error}"),
+        }
+    }
+    assert!(taken.len() > 1, "{} of {} segments", taken.len(), mesh.at(0).max_segments());
+    let bytes = pattern::bytes(random.seed(), len);
+    for &segment in taken.iter().rev().take(4) {
+        mesh.at(0).write(segment, 0, &bytes);
+        send(&mut mesh, 1, Head::default(), segment, 0, len);
+        mesh.at(0).release(segment);
+    }
+    for _ in taken.iter().rev().take(4) {
+        mesh.segment(0);
+        pattern::assert_same(&mesh.receive(1).2, &bytes, format_args!("from a segment"));
+    }
+    mesh.assert_nothing_more();
+}
+
+/// More segments than a test takes.
+const MANY: usize = 1 << 14;
 
 /// What is sent before it is written arrives whole and in its place, whatever becomes of the memory that it was sent from, and however
 /// little the receiver takes.
@@ -129,7 +165,7 @@ fn places<F: Fabric + SendMemory>(
     let first = random.usize(0..=len.min(longest));
     let next = random.usize(0..=len.min(longest - first));
     [(len - first, first), (0, next)].map(|(at, len)| {
-        let segment = mesh.at(0).take().expect("a segment");
+        let segment = mesh.segment(0);
         LogRange { segment, at, len }
     })
 }

@@ -271,7 +271,7 @@ impl<F: SendMemory, const IN_ORDER: bool, const STREAMING: bool, const LEASING: 
         self.inner.max_segments()
     }
 
-    fn take(&mut self) -> Result<SegmentId, MemoryError> {
+    fn take(&mut self) -> Result<Option<SegmentId>, MemoryError> {
         self.inner.take()
     }
 

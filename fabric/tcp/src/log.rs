@@ -83,20 +83,24 @@ impl LogMemory {
         unsafe { UserBytes::new(whole.as_ptr().add(at), len) }
     }
 
-    /// Takes the segment that is free the longest of those released ones that `is_idle` says nobody uses; else a new one.
+    /// Takes the segment that is free the longest of those released ones that `is_idle` says nobody uses; else a new one; else
+    /// `None`, if one is released.
     ///
     /// # Errors
-    /// [`MemoryError::Short`] when there are as many as there can be.
+    /// [`MemoryError::Short`] when there are as many as there can be, and all are taken.
     pub(crate) fn take(
         &mut self,
         is_idle: impl Fn(SegmentId) -> bool,
-    ) -> Result<SegmentId, MemoryError> {
+    ) -> Result<Option<SegmentId>, MemoryError> {
         let idle = self.free.iter().position(|segment| is_idle(*segment));
         if let Some(segment) = idle.and_then(|idle| self.free.remove(idle)) {
             self.own[segment.0 as usize].is_taken = true;
-            return Ok(segment);
+            return Ok(Some(segment));
         }
         if self.own.len() >= self.max {
+            if !self.free.is_empty() {
+                return Ok(None);
+            }
             return Err(MemoryError::Short {
                 what: "log memory",
                 need: SEGMENT as u64,
@@ -105,7 +109,7 @@ impl LogMemory {
             });
         }
         self.own.push(Own::new());
-        Ok(SegmentId(self.own.len() as u32 - 1))
+        Ok(Some(SegmentId(self.own.len() as u32 - 1)))
     }
 
     pub(crate) fn write(&mut self, segment: SegmentId, at: usize, bytes: &[u8]) {

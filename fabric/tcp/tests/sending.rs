@@ -66,7 +66,7 @@ fn frames_of_all_sources_leave_in_their_order_whatever_the_socket_takes() {
     for each in [1, 7, 100, 4096, 1 << 20] {
         let (mut fabric, mut end) = tight();
         let mut notes = Notes::default();
-        let segment = fabric.take().expect("a segment");
+        let segment = fabric.take().expect("memory").expect("a segment");
         fabric.write(segment, 0, &pattern(1, 9000));
         let (long, short) = (pattern(2, 9000), pattern(3, 100));
         let foreign = pattern(4, 5000);
@@ -175,7 +175,7 @@ fn sends_under_way_end_with_the_link_in_an_error_once() {
     for disconnect in [true, false] {
         let (mut fabric, end) = tight();
         let mut notes = Notes::default();
-        let segment = fabric.take().expect("a segment");
+        let segment = fabric.take().expect("memory").expect("a segment");
         let long = pattern(5, MAX);
         for token in 1..4 {
             let source = Source::User(user(&long), Token(token));

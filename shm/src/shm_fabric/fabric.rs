@@ -237,7 +237,7 @@ impl SendMemory for ShmFabric {
         self.outbox.limit() / SEGMENT
     }
 
-    fn take(&mut self) -> Result<SegmentId, MemoryError> {
+    fn take(&mut self) -> Result<Option<SegmentId>, MemoryError> {
         self.take_kept()
     }
 

@@ -105,21 +105,27 @@ impl Segments {
         span.is_some_and(|span| net.is_reached(rank, &span))
     }
 
-    /// The free segment that is taken next; `None` for a new one.
-    pub(super) fn next(
-        &self,
-        is_free: impl Fn(SegmentId) -> bool,
-    ) -> Result<Option<SegmentId>, MemoryError> {
-        let free = self.free.iter().copied().find(|&segment| is_free(segment));
-        if free.is_none() && self.own.len() >= self.most {
-            return Err(MemoryError::Short {
-                what: "log segments",
-                need: self.len as u64,
-                have: format!("all {} are in use", self.most),
-                remedy: "poll until messages have arrived, or release more",
-            });
+    /// The released segment that is taken next, if one is free.
+    pub(super) fn next(&self, is_free: impl Fn(SegmentId) -> bool) -> Option<SegmentId> {
+        self.free.iter().copied().find(|&segment| is_free(segment))
+    }
+
+    /// Whether there are as many as there can be.
+    pub(super) fn is_full(&self) -> bool {
+        self.own.len() >= self.most
+    }
+
+    /// The answer to a call for which no segment is free.
+    pub(super) fn none_free(&self) -> Result<Option<SegmentId>, MemoryError> {
+        if !self.free.is_empty() {
+            return Ok(None);
         }
-        Ok(free)
+        Err(MemoryError::Short {
+            what: "log segments",
+            need: self.len as u64,
+            have: format!("all {} are in use", self.most),
+            remedy: "release more",
+        })
     }
 
     pub(super) fn take(&mut self, free: Option<SegmentId>) -> SegmentId {

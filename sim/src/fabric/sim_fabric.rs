@@ -278,22 +278,25 @@ impl<const O: bool, const S: bool, const L: bool> SendMemory for SimFabric<O, S,
         self.segments.most()
     }
 
-    fn take(&mut self) -> Result<SegmentId, MemoryError> {
-        let taken = self.with(|net| {
+    fn take(&mut self) -> Result<Option<SegmentId>, MemoryError> {
+        let free = self.with(|net| {
             let (reuses, keeps) = (net.has(Mutant::SegmentReused), net.has(Mutant::SegmentKept));
-            let taken = self.segments.next(|one| {
+            let free = self.segments.next(|one| {
                 let is_used =
                     self.segments.in_flight(one) || self.segments.is_reached(one, net, self.rank);
                 reuses || !keeps && !is_used
             });
-            net.reach(match taken {
-                Ok(Some(_)) => Situation::SegmentAgain,
-                Ok(None) => return taken,
-                Err(_) => Situation::SegmentsUsedUp,
-            });
-            taken
-        })?;
-        Ok(self.segments.take(taken))
+            if free.is_some() {
+                net.reach(Situation::SegmentAgain);
+            } else if self.segments.is_full() {
+                net.reach(Situation::SegmentsUsedUp);
+            }
+            free
+        });
+        match free.is_none() && self.segments.is_full() {
+            true => self.segments.none_free(),
+            false => Ok(Some(self.segments.take(free))),
+        }
     }
 
     fn write(&mut self, segment: SegmentId, at: usize, bytes: &[u8]) {

@@ -65,7 +65,7 @@ fn all(net: &Net, which: impl Fn(&Step) -> bool) -> usize {
 #[test]
 fn a_segment_is_used_while_a_peer_gets_from_it() {
     let (net, mut a, mut b) = two();
-    let segment = a.take().expect("a segment");
+    let segment = a.take().expect("memory").expect("a segment");
     a.write(segment, 0, b"logged");
     let memory = a.segment(segment).bytes;
     let key = a.bare_key(PeerId(1), memory).expect("bare keys are offered");
@@ -73,14 +73,14 @@ fn a_segment_is_used_while_a_peer_gets_from_it() {
     b.get(PeerId(0), &key, 0, into.buf(), Token(9)).expect("it is offered");
     a.release(segment);
     assert!(a.uses(segment));
-    assert_ne!(a.take().expect("another segment"), segment);
+    assert_ne!(a.take().expect("memory").expect("another segment"), segment);
     let parts = all(&net, |step| matches!(step, Step::Move(_, Amount::Part)));
     assert_eq!(parts, 5, "2, 1, 1, 1 and 1 of 6 bytes");
     assert_eq!(all(&net, |step| matches!(step, Step::Moved(_))), 1);
     assert_eq!(polled(&mut b).ended, [(Token(9), true)]);
     assert_eq!(into.all(), b"logged");
     assert!(!a.uses(segment));
-    assert_eq!(a.take().expect("it is free again"), segment);
+    assert_eq!(a.take().expect("memory").expect("it is free again"), segment);
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_segment_of_another_fabric_is_used_until_its_message_is_carried() {
     let (net, mut a, mut b) = two();
     // The owner is a fabric of the same process, in another network.
     let mut owner = Net::new(1, Settings::small()).open(0);
-    let segment = owner.take().expect("a segment");
+    let segment = owner.take().expect("memory").expect("a segment");
     owner.write(segment, 0, &pattern(1, 20));
     a.adopt(owner.segment(segment)).expect("it is adopted");
     let range = LogRange { segment, at: 4, len: 16 };
@@ -102,7 +102,7 @@ fn a_segment_of_another_fabric_is_used_until_its_message_is_carried() {
 #[test]
 fn a_segment_that_is_written_too_early_is_reported() {
     let (net, mut a, _b) = two();
-    let segment = a.take().expect("a segment");
+    let segment = a.take().expect("memory").expect("a segment");
     a.write(segment, 0, b"before");
     let range = LogRange { segment, at: 0, len: 6 };
     a.send(PeerId(1), Head::default(), Source::Log(range)).expect("room");

@@ -346,7 +346,7 @@ impl<const O: bool, const S: bool, const L: bool> Process<O, S, L> {
     fn log(&mut self, bytes: &[u8]) -> Option<LogRange> {
         let len = self.fabric.segment_len();
         if self.segments.last().is_none_or(|&(_, used)| used + bytes.len() > len) {
-            let segment = self.fabric.take().ok()?;
+            let segment = self.fabric.take().ok()??;
             self.segments.push((segment, 0));
         }
         let (segment, used) = self.segments.last_mut()?;
@@ -364,8 +364,10 @@ impl<const O: bool, const S: bool, const L: bool> Process<O, S, L> {
         }
         self.segments.drain(..).for_each(|(segment, _)| self.fabric.release(segment));
         let most = self.fabric.max_segments();
-        if let Some(error) = (0..most).find_map(|_| self.fabric.take().err()) {
-            self.witness.fail(format!("no segment, and nothing is on the way: {error}"));
+        if let Some(none) =
+            (0..most).map(|_| self.fabric.take()).find(|taken| !matches!(taken, Ok(Some(_))))
+        {
+            self.witness.fail(format!("no segment, and nothing is on the way: {none:?}"));
         }
     }
 }

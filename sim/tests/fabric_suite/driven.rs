@@ -269,7 +269,7 @@ impl<const O: bool, const S: bool, const L: bool> SendMemory for Driven<O, S, L>
         self.read(SendMemory::max_segments)
     }
 
-    fn take(&mut self) -> Result<SegmentId, MemoryError> {
+    fn take(&mut self) -> Result<Option<SegmentId>, MemoryError> {
         self.call(SendMemory::take)
     }
 

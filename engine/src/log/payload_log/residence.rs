@@ -8,9 +8,10 @@
 //!                           +-------------------- reading <---------------+
 //! ```
 //!
-//! Nothing here waits for the file. What needs the end of a read or write says [`NotNow::Waits`], has changed nothing
-//! but what a repeated call finds again, and is called again: a send by the wait of the API, before it has a number;
-//! a message that is to leave from the log by the next flush of its peer's queue, whose front it stays (*in-order*).
+//! Nothing here waits: for the file, or for peers that have not read what is in segments that were given up. What needs
+//! that, or the end of a read or write, says [`NotNow::Waits`], has changed nothing but what a repeated call finds again,
+//! and is called again: a send by the wait of the API, before it has a number; a message that is to leave from the log by
+//! the next flush of its peer's queue, whose front it stays (*in-order*).
 //!
 //! *Invariants:* the segments in memory, ahead, being written and being read are [`most`](PayloadLog::most) at the most.
 //! The memory of a segment that is being written is not given back. What is read goes to memory that nobody else has, and
@@ -69,7 +70,9 @@ impl<S: SpillStore> PayloadLog<S> {
         }
         self.waits = matches!(room, Err(NotNow::Waits));
         room?;
-        Ok(memory.take().map_err(Error::from)?)
+        let taken = memory.take().map_err(Error::from)?;
+        self.waits = taken.is_none();
+        taken.ok_or(NotNow::Waits)
     }
 
     /// Segments that take memory, or will.
@@ -148,7 +151,8 @@ impl<S: SpillStore> PayloadLog<S> {
     /// the next segment is written or brought back.
     ///
     /// # Errors
-    /// [`NotNow::Waits`] until the read has ended; [`Error::Memory`] when there is no room, or the file cannot be read.
+    /// [`NotNow::Waits`] until the read has ended, and until there is memory; [`Error::Memory`] when there will be none, or the
+    /// file cannot be read.
     #[inline]
     pub(crate) fn bring_back(
         &mut self,
@@ -185,7 +189,10 @@ impl<S: SpillStore> PayloadLog<S> {
             self.spilled.begin_read(place, from * size as u64, size)?;
             return Err(NotNow::Waits);
         };
-        let segment = memory.take().map_err(Error::from)?;
+        let Some(segment) = memory.take().map_err(Error::from)? else {
+            self.spilled.put_back(place, bytes);
+            return Err(NotNow::Waits);
+        };
         memory.write(segment, 0, &bytes);
         self.is_at(number, segment);
         self.held(number).segment = Some(segment);

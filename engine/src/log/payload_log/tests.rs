@@ -6,6 +6,8 @@ use proptest::prelude::*;
 use taffrail_fabric::loopback::mesh;
 use taffrail_logging::{Entry, Outbound, Received};
 
+mod read_late;
+
 const SIZE: usize = 64 << 10;
 const INLINE: usize = 200;
 const PIECE: usize = 16 << 10;

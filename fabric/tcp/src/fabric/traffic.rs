@@ -297,7 +297,7 @@ impl SendMemory for TcpFabric {
         self.log.max_segments()
     }
 
-    fn take(&mut self) -> Result<SegmentId, MemoryError> {
+    fn take(&mut self) -> Result<Option<SegmentId>, MemoryError> {
         let peers = &self.peers;
         let is_used =
             |segment| peers.iter().any(|peer| matches!(peer, Peer::Up(link) if link.uses(segment)));

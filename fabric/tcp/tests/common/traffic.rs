@@ -31,7 +31,7 @@ pub fn send_before_log(
     let ranges: Vec<LogRange> = bytes
         .chunks(segment_len)
         .map(|piece| {
-            let segment = fabric.take().expect("many segments");
+            let segment = fabric.take().expect("memory").expect("many segments");
             LogRange { segment, at: segment_len - piece.len(), len: piece.len() }
         })
         .collect();
@@ -92,7 +92,7 @@ impl End {
                 result
             }
             _ => {
-                let segment = fabric.take().expect("many segments");
+                let segment = fabric.take().expect("memory").expect("many segments");
                 fabric.write(segment, 0, &bytes);
                 let range = LogRange { segment, at: 0, len: bytes.len() };
                 let result = fabric.send(self.peer, head, Source::Log(range));
