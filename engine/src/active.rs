@@ -54,7 +54,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     #[cold]
     pub fn next_active(&mut self) -> Option<(Rank, u16, u64, Vec<u8>)> {
         let Active { from, handler, header, entry } = self.core.active.pop_front()?;
-        let memory = size_of::<Active>() + self.core.unexpected.memory(entry);
+        let memory = Active::MEMORY + self.core.unexpected.memory(entry);
         let payload = self.core.unexpected.take(entry);
         self.core.shrink_unreceived(from, 0, memory);
         Some((from, handler, header, payload))

@@ -112,7 +112,7 @@ impl<P: Policy> Core<P> {
     ) -> Result<(), Fault> {
         let entry = self.unexpected.put(payload, 0, payload.len());
         self.active.push_back(Active { from, handler, header, entry });
-        self.grow_unreceived(from, 0, size_of::<Active>() + self.unexpected.memory(entry));
+        self.grow_unreceived(from, 0, Active::MEMORY + self.unexpected.memory(entry));
         self.check_buffer_limit(from)
     }
 

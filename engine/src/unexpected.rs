@@ -4,11 +4,12 @@
 use crate::peer::Peer;
 use taffrail_fabric::{Lease, Payload};
 use taffrail_logging::mutant;
+use taffrail_matching::Pieces;
 
-/// Bytes of memory that free entries keep, all together.
+/// Bytes of memory that spare buffers take, all together.
 const SPARE_MAX: usize = 1 << 20;
 
-/// An entry that has more than twice what a message needs, and this much more, is not used for it: the rest would be idle for as long
+/// A buffer that has more than twice what a message needs, and this much more, is not used for it: the rest would be idle for as long
 /// as that waits.
 const SLACK: usize = 256;
 
@@ -29,14 +30,15 @@ impl KeptMessage {
 
 /// Buffers, reused.
 ///
-/// *Invariant:* an entry belongs to one message that waits, or is free. A receive buffer of the fabric belongs to one message
+/// *Invariant:* an entry belongs to one message that waits. A receive buffer of the fabric belongs to one message
 /// that waits, or is in `returns`, or is the fabric's.
 #[derive(Default)]
 pub(crate) struct UnexpectedBuffers {
-    entries: Vec<Vec<u8>>,
-    free: Vec<u32>,
-    /// The memory that free entries have.
-    spare: usize,
+    entries: Pieces<Vec<u8>>,
+    /// Buffers to be used again.
+    spare: Vec<Vec<u8>>,
+    /// The memory that they take.
+    spare_bytes: usize,
     /// Receive buffers of the fabric that the next turn returns.
     returns: Vec<Lease>,
 }
@@ -84,71 +86,68 @@ impl UnexpectedBuffers {
 
     /// Takes in a payload from byte `skip` on, the beginning of `whole` bytes.
     pub(crate) fn put(&mut self, payload: &Payload<'_>, skip: usize, whole: usize) -> u32 {
-        let entry = self.free.pop().unwrap_or_else(|| {
-            self.entries.push(Vec::new());
-            self.entries.len() as u32 - 1
-        });
-        let bytes = &mut self.entries[entry as usize];
-        self.spare -= bytes.capacity();
+        let mut bytes = match self.spare.pop() {
+            Some(bytes) => {
+                self.spare_bytes -= spare_bytes(&bytes);
+                bytes
+            }
+            None => Vec::new(),
+        };
         if bytes.capacity() > 2 * whole + SLACK {
-            *bytes = Vec::new();
+            bytes = Vec::new();
         }
         bytes.reserve_exact(whole);
-        extend(bytes, payload, skip);
-        entry
+        extend(&mut bytes, payload, skip);
+        self.entries.insert(bytes)
     }
 
     /// The memory that an entry takes, in bytes.
     pub(crate) fn memory(&self, entry: u32) -> usize {
-        size_of::<Vec<u8>>() + block_bytes(self.entries[entry as usize].capacity())
-    }
-
-    /// How many entries there are, free ones included.
-    pub(crate) fn entries(&self) -> usize {
-        self.entries.len()
+        let capacity = self.entries.get(entry).map_or(0, Vec::capacity);
+        Pieces::<Vec<u8>>::SLOT_BYTES + block_bytes(capacity)
     }
 
     /// Replaces what is here of an entry by a payload from byte `skip` on.
     pub(crate) fn begin_again(&mut self, entry: u32, payload: &Payload<'_>, skip: usize) {
+        let Some(bytes) = self.entries.get_mut(entry) else { return };
         if !mutant!(RefillAppended) {
-            self.entries[entry as usize].clear();
+            bytes.clear();
         }
-        extend(&mut self.entries[entry as usize], payload, skip);
+        extend(bytes, payload, skip);
     }
 
     /// Adds a payload at the end of an entry.
     pub(crate) fn append(&mut self, entry: u32, payload: &Payload<'_>) {
-        extend(&mut self.entries[entry as usize], payload, 0);
+        if let Some(bytes) = self.entries.get_mut(entry) {
+            extend(bytes, payload, 0);
+        }
     }
 
     /// The bytes of an entry that are there.
     pub(crate) fn get(&self, entry: u32) -> &[u8] {
-        &self.entries[entry as usize]
+        self.entries.get(entry).map_or(&[], Vec::as_slice)
     }
 
     /// Takes an entry's bytes out.
     pub(crate) fn take(&mut self, entry: u32) -> Vec<u8> {
-        self.free.push(entry);
-        std::mem::take(&mut self.entries[entry as usize])
+        self.entries.remove(entry).unwrap_or_default()
     }
 
     /// Gives an entry back.
     pub(crate) fn release(&mut self, entry: u32) {
-        let bytes = &mut self.entries[entry as usize];
-        bytes.clear();
-        if self.spare + bytes.capacity() > SPARE_MAX {
-            *bytes = Vec::new();
+        let mut bytes = self.take(entry);
+        let memory = spare_bytes(&bytes);
+        if bytes.capacity() > 0 && self.spare_bytes + memory <= SPARE_MAX {
+            bytes.clear();
+            self.spare.push(bytes);
+            self.spare_bytes += memory;
         }
-        self.spare += bytes.capacity();
-        self.free.push(entry);
     }
+}
 
-    /// Gives all memory back, if no message waits.
-    pub(crate) fn trim(&mut self) {
-        if self.free.len() == self.entries.len() {
-            (self.entries, self.free, self.spare) = Default::default();
-        }
-    }
+/// The memory of a spare buffer, with its place among the others, of which up to half is not in use.
+fn spare_bytes(bytes: &Vec<u8>) -> usize {
+    block_bytes(bytes.capacity()) + 2 * size_of::<Vec<u8>>()
 }
 
 /// The memory that the heap needs for `len` bytes: it puts a word in front, and its blocks are multiples of 16 bytes, at least 32.

@@ -15,6 +15,8 @@ struct Bucket {
 
 const EMPTY: Bucket = Bucket { hash: 0, head: NONE };
 pub(crate) const SMALLEST: usize = 16;
+/// A table that is no longer than this does not become shorter.
+pub(crate) const KEPT: usize = 1 << 12;
 
 #[derive(Debug, Default)]
 pub(crate) struct Buckets {
@@ -31,8 +33,8 @@ pub(crate) struct Found {
 }
 
 impl Buckets {
-    /// Bytes for a key at the most: just grown, one of four is in use.
-    pub(crate) const MOST_BYTES: usize = 4 * size_of::<Bucket>();
+    /// Bytes for a key at the most, if there are many: one bucket of five is in use.
+    pub(crate) const MOST_BYTES: usize = 5 * size_of::<Bucket>();
 
     /// Finds the queue with the `same` head.
     #[inline]
@@ -72,20 +74,16 @@ impl Buckets {
     pub(crate) fn remove(&mut self, found: Found) {
         self.vacate(found.bucket);
         self.keys -= 1;
-    }
-
-    /// Forgets everything, and keeps the memory.
-    pub(crate) fn clear(&mut self) {
-        self.buckets.fill(EMPTY);
-        self.keys = 0;
-    }
-
-    /// Gives back memory.
-    pub(crate) fn trim(&mut self) {
-        let size = if self.keys == 0 { 0 } else { (self.keys * 4).next_power_of_two() };
-        if size < self.buckets.len() {
-            self.resize(size.max(if self.keys == 0 { 0 } else { SMALLEST }));
+        if self.buckets.len() > KEPT && self.keys * 5 < self.buckets.len() {
+            self.shrink();
         }
+    }
+
+    /// To where it is at most two fifths full: it grows again only when there are a quarter more.
+    #[cold]
+    #[inline(never)]
+    fn shrink(&mut self) {
+        self.resize(self.buckets.len() / 2);
     }
 
     fn occupy(&mut self, bucket: Bucket) {

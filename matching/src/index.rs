@@ -1,7 +1,8 @@
-//! A hash from keys to first-in-first-out queues of slab numbers, without the keys, for slabs with
-//! values that stand in several of them.
+//! A hash from keys to first-in-first-out queues of numbers of messages, without the keys, for values that
+//! stand in several of them.
 
-use crate::buckets::{Buckets, Found, SMALLEST};
+use crate::buckets::{Buckets, Found};
+use crate::pieces::{EMPTY_KEPT, PIECE};
 
 /// Neighbours in the queue, which is a ring: the first one's `prev` is the last one.
 #[derive(Clone, Copy, Debug, Default)]
@@ -11,16 +12,26 @@ struct Link {
     hash: u32,
 }
 
+/// Those of the numbers of a piece.
+#[derive(Debug)]
+struct Links {
+    links: [Link; PIECE],
+    /// Numbers that are in a queue.
+    used: usize,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     buckets: Buckets,
-    /// By slab number.
-    links: Vec<Link>,
+    /// `None`: none of its numbers is in a queue.
+    pieces: Vec<Option<Box<Links>>>,
+    /// Pieces none of whose numbers is in a queue, and that stay for the next.
+    empty: usize,
 }
 
 impl Index {
-    /// Bytes for a number at the most: of two links one is in use, and of four buckets.
-    pub(crate) const MOST_BYTES: usize = 2 * size_of::<Link>() + Buckets::MOST_BYTES;
+    /// Bytes for a number at the most, in a piece that is full.
+    pub(crate) const MOST_BYTES: usize = size_of::<Links>().div_ceil(PIECE) + Buckets::MOST_BYTES;
 
     /// Finds the queue with the `same` head.
     #[inline]
@@ -31,65 +42,72 @@ impl Index {
     /// Appends `number` to the queue of its key.
     #[inline]
     pub(crate) fn push(&mut self, hash: u32, number: u32, same: impl FnMut(u32) -> bool) {
-        if number as usize >= self.links.len() {
-            self.grow(number);
-        }
         match self.buckets.find(hash, same) {
             Some(Found { head, .. }) => {
-                let last = self.links[head as usize].prev;
-                self.links[number as usize] = Link { next: head, prev: last, hash };
-                self.links[last as usize].next = number;
-                self.links[head as usize].prev = number;
+                let last = std::mem::replace(&mut self.at(head).prev, number);
+                self.at(last).next = number;
+                self.enter(number, Link { next: head, prev: last, hash });
             }
             None => {
-                self.links[number as usize] = Link { next: number, prev: number, hash };
+                self.enter(number, Link { next: number, prev: number, hash });
                 self.buckets.add(hash, number);
             }
         }
     }
 
-    /// Removes the first in a queue.
+    /// Removes `number`, which is in a queue, wherever it stands.
     #[inline]
-    pub(crate) fn remove_found(&mut self, found: Found) {
-        let Link { next, prev, .. } = self.links[found.head as usize];
-        if next == found.head {
-            self.buckets.remove(found);
-        } else {
-            self.links[prev as usize].next = next;
-            self.links[next as usize].prev = prev;
-            self.buckets.set_head(found, next);
+    pub(crate) fn remove(&mut self, number: u32) {
+        let Link { next, prev, hash } = *self.at(number);
+        let found = self.find(hash, |head| head == number);
+        self.at(prev).next = next;
+        self.at(next).prev = prev;
+        match found {
+            Some(found) if next == number => self.buckets.remove(found),
+            Some(found) => self.buckets.set_head(found, next),
+            None => {}
         }
+        self.leave(number);
     }
 
-    /// Removes `number`, which is in a queue, wherever it stands.
-    pub(crate) fn remove(&mut self, number: u32) {
-        let Link { next, prev, hash } = self.links[number as usize];
-        match self.find(hash, |head| head == number) {
-            Some(found) => self.remove_found(found),
-            None => {
-                self.links[prev as usize].next = next;
-                self.links[next as usize].prev = prev;
+    /// The link of a number that is in a queue.
+    ///
+    /// # Panics
+    /// If no number of its piece is.
+    #[inline]
+    #[expect(clippy::expect_used, reason = "documented")]
+    fn at(&mut self, number: u32) -> &mut Link {
+        let piece = self.pieces[number as usize / PIECE].as_deref_mut();
+        &mut piece.expect("a number in a queue").links[number as usize % PIECE]
+    }
+
+    #[inline]
+    fn enter(&mut self, number: u32, link: Link) {
+        let place = number as usize / PIECE;
+        if place >= self.pieces.len() {
+            self.pieces.resize_with(place + 1, || None);
+        }
+        let piece = self.pieces[place].get_or_insert_with(|| {
+            self.empty += 1;
+            Box::new(Links { links: [Link::default(); PIECE], used: 0 })
+        });
+        self.empty -= usize::from(piece.used == 0);
+        piece.used += 1;
+        piece.links[number as usize % PIECE] = link;
+    }
+
+    #[inline]
+    fn leave(&mut self, number: u32) {
+        let piece = &mut self.pieces[number as usize / PIECE];
+        let Some(links) = piece else { return };
+        links.used -= 1;
+        if links.used == 0 {
+            if self.empty == EMPTY_KEPT {
+                *piece = None;
+            } else {
+                self.empty += 1;
             }
         }
-    }
-
-    /// Forgets everything, and keeps the memory.
-    pub(crate) fn clear(&mut self) {
-        self.buckets.clear();
-    }
-
-    /// Gives back memory; no number in a queue is `end` or above.
-    pub(crate) fn trim(&mut self, end: usize) {
-        self.links.truncate(end);
-        self.links.shrink_to_fit();
-        self.buckets.trim();
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn grow(&mut self, number: u32) {
-        let size = (number as usize + 1).next_power_of_two().max(SMALLEST);
-        self.links.resize(size, Link::default());
     }
 }
 
@@ -104,13 +122,14 @@ impl Index {
     }
 
     pub(crate) fn memory(&self) -> usize {
-        self.buckets.memory() + self.links.capacity()
+        self.buckets.memory() + self.pieces.iter().flatten().count() * PIECE
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::buckets::{KEPT, SMALLEST};
     use proptest::prelude::*;
     use std::collections::HashMap;
 
@@ -145,7 +164,7 @@ mod tests {
             let mut queue = Vec::new();
             while let Some(found) = find(&index, &keys, ALL_COLLIDE, key) {
                 queue.push(found.head);
-                index.remove_found(found);
+                index.remove(found.head);
             }
             assert_eq!(queue, expected, "queue of {key}");
         }
@@ -164,7 +183,7 @@ mod tests {
             for key in 0..1000 {
                 let found = find(&index, &keys, NEIGHBOURS, key).unwrap();
                 assert_eq!(found.head, key + round * 1000);
-                index.remove_found(found);
+                index.remove(found.head);
             }
         }
         assert!(index.is_empty());
@@ -184,20 +203,26 @@ mod tests {
         assert_eq!(index.displacements().len(), 7);
     }
 
+    /// In the order in which they came, and in another one.
     #[test]
-    fn trim_gives_back_and_keeps() {
-        let mut index = Index::default();
-        let keys: Vec<u32> = (0..1000).collect();
-        (0..1000).for_each(|number| push(&mut index, &keys, |key| key, number));
-        (3..1000).for_each(|number| index.remove(number));
-        index.trim(3);
-        assert!(index.memory() <= 2 * SMALLEST, "{} entries for 3 keys", index.memory());
-        (0..3).for_each(|key| assert_eq!(find(&index, &keys, |k| k, key).unwrap().head, key));
-        (0..3).for_each(|number| index.remove(number));
-        index.trim(0);
-        assert_eq!(index.memory(), 0);
-        push(&mut index, &keys, |key| key, 500);
-        assert_eq!(find(&index, &keys, |k| k, 500).unwrap().head, 500);
+    fn what_leaves_gives_its_memory_back() {
+        const MANY: u32 = 100_000;
+        for stride in [1, 3] {
+            let mut index = Index::default();
+            let keys: Vec<u32> = (0..MANY).collect();
+            let hash = |key: u32| key.wrapping_mul(0x9e37_79b9);
+            (0..MANY).for_each(|number| push(&mut index, &keys, hash, number));
+            for number in (0..stride).flat_map(|first| (first..MANY - 1).step_by(stride as usize)) {
+                index.remove(number);
+            }
+            let most = (EMPTY_KEPT + 1) * PIECE + KEPT;
+            assert!(index.memory() <= most, "{} entries for one key", index.memory());
+            assert_eq!(find(&index, &keys, hash, MANY - 1).unwrap().head, MANY - 1);
+            index.remove(MANY - 1);
+            assert!(index.is_empty());
+            push(&mut index, &keys, hash, 500);
+            assert_eq!(find(&index, &keys, hash, 500).unwrap().head, 500);
+        }
     }
 
     proptest! {
@@ -227,7 +252,7 @@ mod tests {
                         let found = find(&index, &keys, hash, key);
                         prop_assert_eq!(found.map(|found| found.head), list.first().copied());
                         if let Some(found) = found {
-                            index.remove_found(found);
+                            index.remove(found.head);
                             list.remove(0);
                         }
                     }

@@ -22,10 +22,12 @@ mod index;
 mod line;
 mod matcher;
 mod names;
+mod pieces;
 mod posted;
 mod slab;
 mod unexpected;
 
 pub use matcher::Matcher;
 pub use names::{Arrival, Counts, Data, Envelope, MessageId, PostId, Posted, Posting};
+pub use pieces::Pieces;
 pub use posted::Waiting;

@@ -186,22 +186,6 @@ impl<R: Copy> Line<R> {
         stamp as usize & self.ring.len().wrapping_sub(1)
     }
 
-    /// Gives back the memory that those here, or those in the slab, do not need.
-    pub(crate) fn trim(&mut self, slab_is_empty: bool) {
-        let kept = match (self.is_empty(), slab_is_empty) {
-            (true, true) => 0..0,
-            (true, false) => self.moved.clone(),
-            (false, _) => self.first..self.next,
-        };
-        let size = match (kept.end - kept.start) as usize {
-            0 => 0,
-            needed => needed.next_power_of_two().max(SMALLEST),
-        };
-        if size < self.ring.len() {
-            self.resize(size, kept);
-        }
-    }
-
     #[cold]
     #[inline(never)]
     fn resize(&mut self, size: usize, kept: Range<u64>) {

@@ -179,20 +179,6 @@ impl<R: Copy, U> Matcher<R, U> {
     pub fn claimed(&self) -> impl Iterator<Item = (MessageId, &Envelope, &U)> {
         self.unexpected.iter_claimed()
     }
-
-    /// Messages that there is memory for.
-    #[inline]
-    pub fn message_slots(&self) -> usize {
-        self.unexpected.slots()
-    }
-
-    /// Gives back the memory that what is held now does not need. Memory otherwise grows to the
-    /// largest need and stays, so that nothing is allocated in steady state. Takes time for each
-    /// receive and message held: for idle moments.
-    pub fn trim(&mut self) {
-        self.receives.trim();
-        self.unexpected.trim();
-    }
 }
 
 impl<R: Copy, U> Default for Matcher<R, U> {

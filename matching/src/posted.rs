@@ -316,14 +316,6 @@ impl<R: Copy> Receives<R> {
     pub(crate) fn memory(&self) -> [usize; 3] {
         [self.line.memory() + self.slab.memory(), self.index.memory(), self.classes.capacity()]
     }
-
-    pub(crate) fn trim(&mut self) {
-        self.line.trim(self.slab.len() == 0);
-        self.slab.trim();
-        self.index.trim();
-        self.classes.retain(|class| class.posted > 0);
-        self.classes.shrink_to_fit();
-    }
 }
 
 #[cfg(test)]
@@ -391,7 +383,7 @@ mod tests {
         let mut receives = Receives::new();
         let key = Key::of(&Posting::default());
         (0..10_000).for_each(|token| _ = receives.push(key, false, token));
-        assert!(receives.index.is_empty() && receives.slab.end() == 0, "all are in the line");
+        assert!(receives.index.is_empty() && receives.slab.memory() == 0, "all are in the line");
         // Another key moves them, and is an entry itself until it is cancelled.
         let other = Key { tag: 1, ..key };
         let id = receives.push(other, false, 0);
@@ -429,12 +421,12 @@ mod tests {
             }
         };
         rounds(&mut receives);
-        assert_eq!((receives.line.memory(), receives.slab.end(), receives.len()), (32, 0, 0));
+        assert_eq!((receives.line.memory(), receives.slab.memory(), receives.len()), (32, 0, 0));
         // And in slab and table, where a receive with another key keeps them.
         let other = receives.push(Key { tag: 1, ..key }, false, 0);
         rounds(&mut receives);
         assert_eq!(receives.cancel(other), Some(0));
-        assert_eq!((receives.slab.end(), receives.slab.len()), (21, 0));
+        assert_eq!((receives.slab.memory(), receives.slab.len()), (21, 0));
         assert!(receives.index.is_empty());
     }
 }

@@ -18,9 +18,6 @@ pub(crate) struct Slab<T> {
 }
 
 impl<T> Slab<T> {
-    /// Bytes of a slot.
-    pub(crate) const SLOT_BYTES: usize = size_of::<Slot<T>>();
-
     pub(crate) fn new() -> Self {
         Slab { slots: Vec::new(), next: 0, used: 0 }
     }
@@ -28,11 +25,6 @@ impl<T> Slab<T> {
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.used
-    }
-
-    /// The number below which all slots are.
-    pub(crate) fn end(&self) -> usize {
-        self.slots.len()
     }
 
     /// The number that the next value will get.
@@ -105,9 +97,10 @@ impl<T> Slab<T> {
         self.used -= 1;
     }
 
+    /// How many values there were at once, at the most.
     #[cfg(test)]
     pub(crate) fn memory(&self) -> usize {
-        self.slots.capacity()
+        self.slots.len()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
@@ -115,21 +108,6 @@ impl<T> Slab<T> {
             Slot::Used(value) => Some((number as u32, value)),
             Slot::Free { .. } => None,
         })
-    }
-
-    /// Gives back the memory behind the last used slot.
-    pub(crate) fn trim(&mut self) {
-        while let Some(Slot::Free { .. }) = self.slots.last() {
-            self.slots.pop();
-        }
-        self.slots.shrink_to_fit();
-        self.next = self.slots.len() as u32;
-        for (number, slot) in self.slots.iter_mut().enumerate().rev() {
-            if let Slot::Free { next } = slot {
-                *next = self.next;
-                self.next = number as u32;
-            }
-        }
     }
 }
 
@@ -146,21 +124,5 @@ mod tests {
         assert_eq!((slab.remove(1), slab.get(3)), (None, None));
         assert_eq!((slab.insert(10), slab.insert(11), slab.insert(12)), (3, 1, 4));
         assert_eq!(slab.len(), 5);
-    }
-
-    #[test]
-    fn trim_keeps_what_is_used_and_its_numbers() {
-        let mut slab = Slab::new();
-        for value in 0..1000 {
-            slab.insert(value);
-        }
-        for number in (0..1000).filter(|n| *n != 5) {
-            slab.remove(number);
-        }
-        slab.trim();
-        assert_eq!((slab.end(), slab.len(), slab.get(5)), (6, 1, Some(&5)));
-        assert!(slab.slots.capacity() < 16);
-        let reused: Vec<u32> = (0..6).map(|value| slab.insert(value)).collect();
-        assert_eq!(reused, [0, 1, 2, 3, 4, 6]);
     }
 }

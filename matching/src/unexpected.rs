@@ -10,7 +10,8 @@
 use crate::hash::Seed;
 use crate::index::Index;
 use crate::names::Key;
-use crate::slab::{NONE, Slab};
+use crate::pieces::Pieces;
+use crate::slab::NONE;
 use crate::{Envelope, MessageId};
 
 #[derive(Debug)]
@@ -39,7 +40,7 @@ const INDEXES: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Unexpected<U> {
     /// Also holds the claimed messages, which are in no list and no index.
-    slab: Slab<Message<U>>,
+    messages: Pieces<Message<U>>,
     first: u32,
     last: u32,
     waiting: usize,
@@ -55,13 +56,13 @@ pub(crate) struct Unexpected<U> {
 
 impl<U> Unexpected<U> {
     /// Bytes of a message.
-    pub(crate) const MESSAGE_BYTES: usize = Slab::<Message<U>>::SLOT_BYTES;
+    pub(crate) const MESSAGE_BYTES: usize = Pieces::<Message<U>>::SLOT_BYTES;
     /// Bytes of a message in an index, at the most.
     pub(crate) const INDEX_BYTES: usize = Index::MOST_BYTES;
 
     pub(crate) fn with_seed(seed: Seed) -> Self {
         Unexpected {
-            slab: Slab::new(),
+            messages: Pieces::new(),
             first: NONE,
             last: NONE,
             waiting: 0,
@@ -73,12 +74,6 @@ impl<U> Unexpected<U> {
             spare: Vec::new(),
             seed,
         }
-    }
-
-    /// Messages that there is memory for.
-    #[inline]
-    pub(crate) fn slots(&self) -> usize {
-        self.slab.end()
     }
 
     /// Messages that a receive could take.
@@ -101,7 +96,7 @@ impl<U> Unexpected<U> {
         self.stamp += 1;
         self.bytes = self.bytes.wrapping_add(envelope.len);
         let prev = self.last;
-        let number = self.slab.insert(Message {
+        let number = self.messages.insert(Message {
             envelope: *envelope,
             payload,
             stamp,
@@ -111,12 +106,12 @@ impl<U> Unexpected<U> {
         });
         self.waiting += 1;
         self.last = number;
-        match self.slab.get_mut(prev) {
+        match self.messages.get_mut(prev) {
             Some(before) => before.next = number,
             None => self.first = number,
         }
         for class in &mut self.indexes {
-            class.enter(self.seed, &self.slab, number, envelope);
+            class.enter(self.seed, &self.messages, number, envelope);
         }
         MessageId { number, stamp: stamp as u32 }
     }
@@ -129,7 +124,7 @@ impl<U> Unexpected<U> {
     }
 
     pub(crate) fn message_mut(&mut self, id: MessageId) -> Option<(&Envelope, &mut U)> {
-        let Message { envelope, payload, stamp, .. } = self.slab.get_mut(id.number)?;
+        let Message { envelope, payload, stamp, .. } = self.messages.get_mut(id.number)?;
         (*stamp as u32 == id.stamp).then_some((&*envelope, payload))
     }
 
@@ -165,13 +160,13 @@ impl<U> Unexpected<U> {
         };
         let class = &mut self.indexes[class];
         class.used = self.searches;
-        class.find(self.seed, &self.slab, key)
+        class.find(self.seed, &self.messages, key)
     }
 
     #[inline]
     fn walk(&self, key: &Key, mut at: u32, steps: usize) -> Walked {
         for _ in 0..steps {
-            let Some(message) = self.slab.get(at) else { return Walked::End };
+            let Some(message) = self.messages.get(at) else { return Walked::End };
             if key.takes(&message.envelope) {
                 return Walked::Found(at);
             }
@@ -190,15 +185,13 @@ impl<U> Unexpected<U> {
             if self.searches - class.used <= self.waiting() as u64 {
                 return None;
             }
-            let mut index = self.indexes.swap_remove(oldest).index;
-            index.clear();
-            self.spare.push(index);
+            self.indexes.swap_remove(oldest);
         }
         let index = self.spare.pop().unwrap_or_default();
         let mut class = ClassIndex { named, keep, index, used: self.searches };
         let mut at = self.first;
-        while let Some(message) = self.slab.get(at) {
-            class.enter(self.seed, &self.slab, at, &message.envelope);
+        while let Some(message) = self.messages.get(at) {
+            class.enter(self.seed, &self.messages, at, &message.envelope);
             at = message.next;
         }
         self.indexes.push(class);
@@ -206,19 +199,19 @@ impl<U> Unexpected<U> {
     }
 
     pub(crate) fn get(&self, number: u32) -> Option<(MessageId, &Envelope, &U)> {
-        let message = self.slab.get(number)?;
+        let message = self.messages.get(number)?;
         Some((message.id(number), &message.envelope, &message.payload))
     }
 
     /// Takes a message out, by its number.
     #[inline]
     pub(crate) fn remove(&mut self, number: u32) -> Option<(Envelope, U)> {
-        if self.slab.get(number)?.claimed {
+        if self.messages.get(number)?.claimed {
             self.claimed -= 1;
         } else {
             self.unlink(number);
         }
-        let message = self.slab.remove(number)?;
+        let message = self.messages.remove(number)?;
         self.bytes = self.bytes.wrapping_sub(message.envelope.len);
         if self.waiting() == 0 && !self.indexes.is_empty() {
             self.drop_indexes();
@@ -228,7 +221,7 @@ impl<U> Unexpected<U> {
 
     /// Takes a message out, claimed or not.
     pub(crate) fn remove_id(&mut self, id: MessageId) -> Option<(Envelope, U)> {
-        if self.slab.get(id.number)?.stamp as u32 != id.stamp {
+        if self.messages.get(id.number)?.stamp as u32 != id.stamp {
             return None;
         }
         self.remove(id.number)
@@ -237,7 +230,7 @@ impl<U> Unexpected<U> {
     /// Hides a message from all searches.
     pub(crate) fn claim(&mut self, number: u32) -> Option<MessageId> {
         self.unlink(number);
-        let message = self.slab.get_mut(number)?;
+        let message = self.messages.get_mut(number)?;
         message.claimed = true;
         let id = message.id(number);
         self.claimed += 1;
@@ -252,12 +245,12 @@ impl<U> Unexpected<U> {
         for class in &mut self.indexes {
             class.index.remove(number);
         }
-        let Some(&Message { next, prev, .. }) = self.slab.get(number) else { return };
-        match self.slab.get_mut(prev) {
+        let Some(&Message { next, prev, .. }) = self.messages.get(number) else { return };
+        match self.messages.get_mut(prev) {
             Some(before) => before.next = next,
             None => self.first = next,
         }
-        match self.slab.get_mut(next) {
+        match self.messages.get_mut(next) {
             Some(behind) => behind.prev = prev,
             None => self.last = prev,
         }
@@ -265,17 +258,14 @@ impl<U> Unexpected<U> {
 
     #[cold]
     fn drop_indexes(&mut self) {
-        for mut class in self.indexes.drain(..) {
-            class.index.clear();
-            self.spare.push(class.index);
-        }
+        self.spare.extend(self.indexes.drain(..).map(|class| class.index));
     }
 
     /// The messages that a receive could take, in the order of their arrival.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (MessageId, &Envelope, &U)> {
         let mut at = self.first;
         std::iter::from_fn(move || {
-            let message = self.slab.get(at)?;
+            let message = self.messages.get(at)?;
             let number = std::mem::replace(&mut at, message.next);
             Some((message.id(number), &message.envelope, &message.payload))
         })
@@ -283,7 +273,7 @@ impl<U> Unexpected<U> {
 
     /// The claimed messages, in no order.
     pub(crate) fn iter_claimed(&self) -> impl Iterator<Item = (MessageId, &Envelope, &U)> {
-        (self.slab.iter())
+        (self.messages.iter())
             .filter(|(_, message)| message.claimed)
             .map(|(number, message)| (message.id(number), &message.envelope, &message.payload))
     }
@@ -293,15 +283,7 @@ impl<U> Unexpected<U> {
     pub(crate) fn memory(&self) -> [usize; 3] {
         let active: usize = self.indexes.iter().map(|class| class.index.memory()).sum();
         let spare: usize = self.spare.iter().map(Index::memory).sum();
-        [self.slab.memory(), self.indexes.capacity() + self.spare.capacity(), active + spare]
-    }
-
-    pub(crate) fn trim(&mut self) {
-        self.slab.trim();
-        self.spare = Vec::new();
-        for class in &mut self.indexes {
-            class.index.trim(self.slab.end());
-        }
+        [self.messages.memory(), self.indexes.capacity() + self.spare.capacity(), active + spare]
     }
 }
 
@@ -319,20 +301,26 @@ impl<U> Message<U> {
 }
 
 impl ClassIndex {
-    fn enter<U>(&mut self, seed: Seed, slab: &Slab<Message<U>>, number: u32, envelope: &Envelope) {
+    fn enter<U>(
+        &mut self,
+        seed: Seed,
+        messages: &Pieces<Message<U>>,
+        number: u32,
+        envelope: &Envelope,
+    ) {
         let ClassIndex { named, keep, ref mut index, .. } = *self;
         let key = Key::of_message(envelope, named, keep);
-        index.push(seed.hash(&key), number, |head| has_key(slab, head, &key));
+        index.push(seed.hash(&key), number, |head| has_key(messages, head, &key));
     }
 
-    fn find<U>(&self, seed: Seed, slab: &Slab<Message<U>>, key: &Key) -> Option<u32> {
-        self.index.find(seed.hash(key), |head| has_key(slab, head, key)).map(|found| found.head)
+    fn find<U>(&self, seed: Seed, messages: &Pieces<Message<U>>, key: &Key) -> Option<u32> {
+        self.index.find(seed.hash(key), |head| has_key(messages, head, key)).map(|found| found.head)
     }
 }
 
 /// Whether a message has the key, in the class of the key.
-fn has_key<U>(slab: &Slab<Message<U>>, number: u32, key: &Key) -> bool {
-    slab.get(number).is_some_and(|message| key.takes(&message.envelope))
+fn has_key<U>(messages: &Pieces<Message<U>>, number: u32, key: &Key) -> bool {
+    messages.get(number).is_some_and(|message| key.takes(&message.envelope))
 }
 
 #[cfg(test)]

@@ -24,7 +24,6 @@ enum Op {
     /// As `Cancel`, for messages.
     TakeMessage(usize),
     Fail(u32),
-    Trim,
 }
 
 const SOURCES: u32 = 3;
@@ -86,7 +85,6 @@ fn op(posts: u32, arrivals: u32) -> impl Strategy<Value = Op> {
         3 => posting().prop_map(Op::Take),
         5 => any::<usize>().prop_map(Op::TakeMessage),
         1 => (0..SOURCES).prop_map(Op::Fail),
-        1 => Just(Op::Trim),
     ]
 }
 
@@ -141,7 +139,6 @@ impl Pair {
             Op::Fail(source) => {
                 prop_assert_eq!(self.engine.fail(source), self.model.fail(source));
             }
-            Op::Trim => self.engine.trim(),
         }
         prop_assert_eq!(self.engine.counts(), self.model.counts());
         Ok(())

@@ -203,6 +203,11 @@ impl Departures {
     }
 }
 
+impl Active {
+    /// The memory that it takes, in bytes, beside its payload: of the queue up to half is not in use.
+    pub(crate) const MEMORY: usize = 2 * size_of::<Active>();
+}
+
 impl<P> Core<P> {
     pub(crate) fn new(policy: P, size: u32, limits: UnreceivedLimits, clock: Clock) -> Self {
         Core {

@@ -7,8 +7,8 @@ use crate::policy::Policy;
 use taffrail_fabric::Fault;
 use taffrail_logging::{Admit, mutant};
 
-/// When nothing waits any more, what more messages than this needed is given back.
-const SLOTS_KEPT: usize = 1 << 12;
+/// When nothing waits any more, the memory of more active messages than this is given back.
+const ACTIVE_KEPT: usize = 1 << 12;
 
 impl<P: Policy> Core<P> {
     /// Unreceived messages of a peer take more: `payload` bytes that are here, and `memory` bytes of memory. The peer is stopped
@@ -22,10 +22,7 @@ impl<P: Policy> Core<P> {
     /// messages.
     pub(crate) fn shrink_unreceived(&mut self, from: Rank, payload: usize, memory: usize) {
         self.flow.shrink(&mut self.peers[from as usize].unreceived, payload, memory);
-        let slots = self.matcher.message_slots().max(self.unexpected.entries());
-        if self.flow.memory() == 0 && slots > SLOTS_KEPT {
-            self.matcher.trim();
-            self.unexpected.trim();
+        if self.flow.memory() == 0 && self.active.capacity() > ACTIVE_KEPT {
             self.active.shrink_to_fit();
         }
         self.adjust_throttle(from);
