@@ -202,7 +202,7 @@ impl<F: Transport> Endpoint<F> {
         Ok(View::new(buffer.unwrap_or(ViewBuffer::Bytes(Vec::new())), status))
     }
 
-    /// Begins a send. While the log has no room before the disk has taken what it is writing, progress is made, and it is
+    /// Begins a send. While the log has no room before the disk has taken what it is writing, or peers have read, progress is made, and it is
     /// begun again.
     #[inline]
     pub(crate) fn begin<T>(

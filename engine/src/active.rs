@@ -11,6 +11,9 @@ use taffrail_fabric::{Fabric, PeerId, Refused, SendMemory, Source};
 /// The longest payload of an active message.
 const ACTIVE_MAX: usize = 64 << 10;
 
+/// Room for active messages that stays when there are fewer.
+const ROOM_KEPT: usize = 1 << 12;
+
 /// An active message that has arrived.
 #[derive(Clone, Copy, Debug)]
 pub struct AmMessage<'a> {
@@ -57,6 +60,10 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         let memory = Active::MEMORY + self.core.unexpected.memory(entry);
         let payload = self.core.unexpected.take(entry);
         self.core.shrink_unreceived(from, 0, memory);
+        let (len, room) = (self.core.active.len(), self.core.active.capacity());
+        if room > ROOM_KEPT && len < room / 4 {
+            self.core.active.shrink_to(room / 2);
+        }
         Some((from, handler, header, payload))
     }
 }

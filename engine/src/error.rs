@@ -7,7 +7,8 @@ use taffrail_fabric::{Denied, Fault, MemoryError};
 /// Why a call has done nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotNow {
-    /// It needs the end of a read or write of the file of the log: it is to be made again, after some progress.
+    /// It needs the end of a read or write of the file of the log, or peers that read from what the log gave up: it is to be made
+    /// again, after some progress.
     Waits,
     /// It has failed.
     Failed(Error),

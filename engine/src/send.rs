@@ -36,7 +36,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
 
     /// Sends a message at once. `false` when there is no room now, or it leaves otherwise: then it is started as an
     /// operation, or [copied](Self::send_copy). What leaves the set leaves, or waits in the log, unless the log has no
-    /// room before a disk has taken what it is writing: that is `false` too, and nothing has happened.
+    /// room before a disk has taken what it is writing, or peers have read: that is `false` too, and nothing has happened.
     #[inline(always)]
     pub fn send_now(&mut self, to: &Dest, source: Source<'_>, len: usize) -> Result<bool, Error> {
         match self.try_send(to, source, len) {
@@ -46,7 +46,7 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
         }
     }
 
-    /// As [`send_now`](Self::send_now), but says when the log waits for a disk.
+    /// As [`send_now`](Self::send_now), but says when the log waits for a disk, or for peers.
     #[inline(always)]
     fn try_send(&mut self, to: &Dest, source: Source<'_>, len: usize) -> Result<bool, NotNow> {
         if self.tx.is_poll_due_after_many() {
@@ -157,8 +157,8 @@ impl<F: Fabric + SendMemory, P: Policy> Engine<F, P> {
     /// Starts a send.
     ///
     /// # Errors
-    /// [`NotNow::Waits`] when the log has no room before a disk has taken what it is writing: nothing has happened, and
-    /// the call is made again.
+    /// [`NotNow::Waits`] when the log has no room before a disk has taken what it is writing, or peers have read: nothing has
+    /// happened, and the call is made again.
     ///
     /// # Safety
     /// `len` bytes at `data` stay readable and unchanged until the request is finished.

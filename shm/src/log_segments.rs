@@ -27,12 +27,17 @@ impl ShmFabric {
             have: format!("all {have} bytes of the outbox are in use"),
             remedy: "raise TAFFRAIL_OUTBOX",
         };
+        // As soon as peers have read what is in others, there is one.
+        let will_be = self.window.keepable() > 0;
         if want < have + SEGMENT {
-            return if self.window.is_returning() { Ok(None) } else { Err(short(have)) };
+            return if will_be { Ok(None) } else { Err(short(have)) };
         }
         // A log that had to wait for memory will need more: `prepare_kept` allocates it in advance.
         self.ahead = (2 * self.ahead).clamp(1, MAX_AHEAD);
-        self.outbox.grow(want)?;
+        match self.outbox.grow(want) {
+            Err(_) if will_be => return Ok(None),
+            grown => grown?,
+        }
         self.window.add_spare(((self.outbox.len() - have) / SEGMENT) as u32);
         self.window.keep(released).map(|index| Some(SegmentId(index))).ok_or_else(|| short(want))
     }

@@ -176,11 +176,6 @@ impl OutboxAllocator {
         self.returning.push_back(segment);
     }
 
-    /// Whether there are segments that were kept and that peers have not read yet.
-    pub(crate) fn is_returning(&self) -> bool {
-        !self.returning.is_empty()
-    }
-
     /// Whether this is a segment that is kept.
     #[inline]
     pub(crate) fn is_kept(&self, index: u32) -> bool {

@@ -7,9 +7,6 @@ use crate::policy::Policy;
 use taffrail_fabric::Fault;
 use taffrail_logging::{Admit, mutant};
 
-/// When nothing waits any more, the memory of more active messages than this is given back.
-const ACTIVE_KEPT: usize = 1 << 12;
-
 impl<P: Policy> Core<P> {
     /// Unreceived messages of a peer take more: `payload` bytes that are here, and `memory` bytes of memory. The peer is stopped
     /// if that is too much.
@@ -22,9 +19,6 @@ impl<P: Policy> Core<P> {
     /// messages.
     pub(crate) fn shrink_unreceived(&mut self, from: Rank, payload: usize, memory: usize) {
         self.flow.shrink(&mut self.peers[from as usize].unreceived, payload, memory);
-        if self.flow.memory() == 0 && self.active.capacity() > ACTIVE_KEPT {
-            self.active.shrink_to_fit();
-        }
         self.adjust_throttle(from);
         for rank in self.flow.stopped_to_look_at() {
             self.adjust_throttle(rank);

@@ -9,7 +9,7 @@ impl<H: Host> Logging<H> {
     /// Logs a message that does not fit into the memory of the log.
     ///
     /// # Errors
-    /// [`NotNow::Waits`] while the file takes it, and [`Error::Memory`] when the file has no room for it.
+    /// [`NotNow::Waits`] while the file takes it, or peers read what is to make room, and [`Error::Memory`] when the file has no room for it.
     #[cold]
     pub(crate) fn write_long(
         &mut self,

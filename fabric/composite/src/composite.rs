@@ -132,6 +132,7 @@ impl<Near: Fabric, Far: Fabric> Composite<Near, Far> {
             return 0;
         }
         let events = self.with_far(sink, |far, sink| far.poll(sink));
+        self.segments.is_polled = true;
         self.turns.polled(events > 0);
         events
     }

@@ -12,11 +12,16 @@ pub(crate) struct Segments {
     adopted: FxHashSet<SegmentId>,
     /// Released from above, and the far fabric still reads them.
     releasing: Vec<SegmentId>,
+    /// The far fabric was polled since they were looked at.
+    pub(crate) is_polled: bool,
 }
 
 impl<Near: Fabric + SendMemory, Far: Fabric> Composite<Near, Far> {
     /// Gives back to the owner what the far fabric has read by now.
     fn release_read(&mut self) {
+        if !std::mem::take(&mut self.segments.is_polled) {
+            return;
+        }
         let (near, far) = (&mut self.near, &self.far);
         self.segments.releasing.retain(|&segment| {
             let is_read = !far.uses(segment);

@@ -18,6 +18,7 @@ mod namespaces;
 mod prterun;
 mod ranks;
 mod rendezvous_cuts;
+mod rendezvous_ranks;
 mod restarts;
 #[path = "../../../tests/common/slurm.rs"]
 mod slurm;

@@ -1,15 +1,13 @@
 //! Links between nodes that are cut at a given moment of a rendezvous: before its RTS, before its CTS, before its body, and within
 //! that. The counters of the kernels prove that the cut fell there.
 
-use super::cuts::{FOLDER, Pair, assert_all, is_marked, mark};
-use super::messages::{bytes, joined, line};
+use super::cuts::{Pair, assert_all};
+use super::rendezvous_ranks::Moment::{BeforeBody, BeforeCts, BeforeRts, WithinBody};
+use super::rendezvous_ranks::{ALL, LEN, Marks, Moment};
 use super::sockets::Connection;
 use super::spaces::Nodes;
 use super::*;
-use taffrail::Endpoint;
 
-/// Longer than what is sent without RTS, logged or not, and than what the buffers of both kernels hold.
-const LEN: usize = 64 << 20;
 /// RTS and CTS, and what agents say to each other meanwhile, are shorter. One fragment of the body is longer.
 const FEW: u64 = 64 << 10;
 /// An RTS, or a CTS, with its header. No other frame between the ranks is as long, but those of the body.
@@ -18,150 +16,6 @@ const CONTROL: u64 = 24 + 16;
 const AGENTS: u64 = 4 << 10;
 /// The kernel takes more than this of a body, also of a connection that is new.
 const BODY: u64 = 8 << 10;
-
-/// When the link is cut.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Moment {
-    BeforeRts,
-    BeforeCts,
-    BeforeBody,
-    WithinBody,
-}
-
-use Moment::{BeforeBody, BeforeCts, BeforeRts, WithinBody};
-
-const ALL: [Moment; 4] = [BeforeRts, BeforeCts, BeforeBody, WithinBody];
-
-/// The files of one moment, by which test and ranks wait for each other.
-#[derive(Clone, Copy)]
-struct Marks<'a> {
-    folder: &'a str,
-    number: usize,
-}
-
-impl Marks<'_> {
-    fn name(&self, what: &str) -> String {
-        format!("{}.{what}", self.number)
-    }
-
-    fn set(&self, what: &str) {
-        mark(self.folder, &self.name(what));
-    }
-
-    fn is_set(&self, what: &str) -> bool {
-        is_marked(self.folder, &self.name(what))
-    }
-
-    /// Waits without a call of the library.
-    fn wait(&self, what: &str) {
-        assert!(soon(|| self.is_set(what)), "{} does not come", self.name(what));
-    }
-
-    fn poll_until(&self, ep: &mut Endpoint, what: &str) {
-        let comes = soon(|| {
-            ep.progress();
-            self.is_set(what)
-        });
-        assert!(comes, "{} does not come", self.name(what));
-    }
-}
-
-/// Sends a long message to rank 1.
-fn send(ep: &mut Endpoint, moment: Moment, marks: Marks<'_>, data: &[u8]) {
-    if moment == BeforeRts {
-        marks.wait("cut");
-    }
-    let sent = ep.scope(|scope| {
-        let request = scope.isend((1, 1), data)?;
-        marks.set("begun");
-        if matches!(moment, BeforeBody | WithinBody) {
-            marks.poll_until(scope.endpoint(), "probed");
-            marks.set("sender is quiet");
-            marks.wait(if moment == BeforeBody { "cut" } else { "receiver is quiet" });
-        }
-        if moment == WithinBody {
-            marks.poll_until(scope.endpoint(), "cut");
-            // A logged send is complete when it is in the log.
-            if let Some(status) = scope.test(request)? {
-                return Ok(status);
-            }
-            marks.set("incomplete");
-        }
-        scope.wait(request)
-    });
-    sent.unwrap();
-}
-
-/// Receives it.
-fn receive(ep: &mut Endpoint, moment: Moment, marks: Marks<'_>, into: &mut [u8]) {
-    if moment == BeforeRts {
-        marks.wait("cut");
-    }
-    let mut probed = None;
-    let found = soon(|| {
-        probed = ep.probe((0, 1)).unwrap();
-        probed.is_some()
-    });
-    assert!(found, "no message comes");
-    assert_eq!(probed.unwrap().len, LEN);
-    assert!(moment != BeforeRts || marks.is_set("healed"), "it came over a cut link");
-    marks.set("probed");
-    match moment {
-        BeforeRts => {}
-        BeforeCts => marks.wait("cut"),
-        BeforeBody | WithinBody => marks.wait("post"),
-    }
-    let received = ep.scope(|scope| {
-        let request = scope.irecv((0, 1), into)?;
-        marks.set("posted");
-        if moment == WithinBody {
-            marks.poll_until(scope.endpoint(), "answered");
-            marks.set("receiver is quiet");
-            marks.wait("cut");
-        }
-        scope.wait(request)
-    });
-    assert_eq!(received.unwrap().len, LEN);
-}
-
-/// Takes part in a message for each moment. No byte is the same in two of them that follow each other.
-fn take_part(moments: &[Moment]) {
-    let Ok(folder) = std::env::var(FOLDER) else { return };
-    let (_job, mut ep) = joined();
-    let (me, other) = (ep.rank(), 1 - ep.rank());
-    let meet = |ep: &mut Endpoint| {
-        ep.sendrecv((other, 2), &[], (other, 2), &mut []).unwrap();
-    };
-    let mut into = vec![0; LEN];
-    for (number, &moment) in moments.iter().enumerate() {
-        let (marks, whole) = (Marks { folder: &folder, number }, bytes(LEN, number as u32 + 1));
-        meet(&mut ep);
-        marks.set(&format!("rank {me} is ready"));
-        // Logged, the message to the other rank may not have left before.
-        marks.poll_until(&mut ep, "begin");
-        if me == 0 {
-            send(&mut ep, moment, marks, &whole);
-        } else {
-            receive(&mut ep, moment, marks, &mut into);
-            assert!(into == whole, "{moment:?}: other bytes");
-        }
-        meet(&mut ep);
-        assert_eq!(ep.probe((other, 1)).unwrap(), None, "{moment:?}: it came twice");
-        marks.set(&format!("rank {me} is done"));
-        marks.poll_until(&mut ep, "seen");
-    }
-    line(&format!("rank {me}: all"));
-}
-
-#[test]
-fn a_rank_of_all_moments() {
-    take_part(&ALL);
-}
-
-#[test]
-fn a_rank_before_a_body() {
-    take_part(&[BeforeBody]);
-}
 
 /// One moment of a job, as the test sees it.
 struct Cutting<'a> {
@@ -350,7 +204,7 @@ const LOGGED: [&str; 2] = ["--logging", "pessimistic"];
 fn cut_at_each(seconds: u64, is_logged: bool) {
     let Some(nodes) = Nodes::new() else { return };
     let options = if is_logged { &LOGGED[..] } else { &[] };
-    let pair = Pair::of(&nodes, options, "rendezvous_cuts::a_rank_of_all_moments");
+    let pair = Pair::of(&nodes, options, "rendezvous_ranks::a_rank_of_all_moments");
     let cut =
         |(number, moment)| Cutting::begin(&pair, is_logged, number, moment)?.cut_and_heal(seconds);
     let ended = run(&pair, || ALL.into_iter().enumerate().try_for_each(cut));
@@ -378,20 +232,28 @@ fn a_logged_rendezvous_whose_connection_is_made_anew_is_whole() {
     cut_at_each(7, true);
 }
 
-/// The link is not healed: without a log the job ends by name, and a logged one comes to its answer on the node that is left.
-#[test]
-fn a_rendezvous_whose_link_stays_cut_ends_by_name_or_begins_anew() {
+/// The link is cut and not healed: without a log the job ends by name, and a logged one comes to its answer on the node that is left.
+fn cut_for_good(moment: Moment, test: &str) {
     let Some(nodes) = Nodes::new() else { return };
-    let test = "rendezvous_cuts::a_rank_before_a_body";
     let mut pair = Pair::of(&nodes, &[], test);
     pair.job.before = vec!["env".to_owned(), "TAFFRAIL_CONNECT_TIMEOUT=3".to_owned()];
-    let ended = run(&pair, || Cutting::begin(&pair, false, 0, BeforeBody)?.cut_for_good());
+    let ended = run(&pair, || Cutting::begin(&pair, false, 0, moment)?.cut_for_good());
     let by_name = ["rank 0", "rank 1"].iter().any(|rank| ended.err.contains(rank));
     assert!(ended.status != 0 && by_name, "{}{}", ended.out, ended.err);
 
     let pair = Pair::of(&nodes, &[&LOGGED[..], &["--link-timeout", "8s"]].concat(), test);
-    let ended = run(&pair, || Cutting::begin(&pair, true, 0, BeforeBody)?.cut_for_good());
+    let ended = run(&pair, || Cutting::begin(&pair, true, 0, moment)?.cut_for_good());
     assert!(ended.err.contains("have not reached each other for 8 s"), "{}", ended.err);
     assert!(ended.err.contains("restarting"), "{}", ended.err);
     assert_all(&ended);
+}
+
+#[test]
+fn a_rendezvous_whose_link_stays_cut_before_the_body_ends_by_name_or_begins_anew() {
+    cut_for_good(BeforeBody, "rendezvous_ranks::a_rank_before_a_body");
+}
+
+#[test]
+fn a_rendezvous_whose_link_stays_cut_within_the_body_ends_by_name_or_begins_anew() {
+    cut_for_good(WithinBody, "rendezvous_ranks::a_rank_within_a_body");
 }

@@ -191,6 +191,7 @@ impl<S: SpillStore> PayloadLog<S> {
         };
         let Some(segment) = memory.take().map_err(Error::from)? else {
             self.spilled.put_back(place, bytes);
+            self.waits = true;
             return Err(NotNow::Waits);
         };
         memory.write(segment, 0, &bytes);
