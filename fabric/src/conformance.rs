@@ -94,7 +94,7 @@ macro_rules! conformance {
         $crate::conformance!(@each $bench;
             messages { identity, heads, sizes, too_long, gather_every_split, gather_long, to_itself }
             order { interleaved_peers, threads }
-            pressure { ends_in_busy, busy_with_itself, busy_is_between_two }
+            pressure { ends_in_busy, busy_with_itself, busy_is_between_two, busy_both_ways }
             waiting { idle_sleeps, wakes, descriptor, no_lost_wake_up, many_wakers }
             closing { after_all_messages, others_go_on, disconnected, in_threads }
             later { unchanged, each_ends_once, a_peer_goes }

@@ -27,6 +27,30 @@ pub fn busy_with_itself<B: Bench>(bench: &B) {
     }
 }
 
+/// Two that have filled all room towards each other, before either polls, both get on.
+pub fn busy_both_ways<B: Bench>(bench: &B) {
+    let longest = limits(&bench.mesh(1)[0]).max_message;
+    for len in [8, 1000, longest].map(|len| len.min(longest)) {
+        let mut mesh = Mesh::new(bench, 2);
+        for _ in 0..2 {
+            let sent = [until_busy(&mut mesh, 0, 1, len, 0), until_busy(&mut mesh, 1, 0, len, 0)];
+            for (from, to) in [(0, 1), (1, 0)] {
+                mesh.until("all messages", |mesh| mesh.seen[to].messages.len() == sent[from]);
+                let came = std::mem::take(&mut mesh.seen[to].messages);
+                for (number, (source, head, bytes)) in came.into_iter().enumerate() {
+                    assert_eq!((source, head), (peer(from), numbered(number)));
+                    assert_eq!(bytes.len(), len);
+                }
+            }
+        }
+        for (from, to) in [(0, 1), (1, 0)] {
+            mesh.send(from, to, numbered(0), &[]);
+            mesh.receive(to);
+        }
+        mesh.assert_nothing_more();
+    }
+}
+
 fn fill_and_drain<B: Bench>(
     mesh: &mut Mesh<B::Fabric>,
     bench: &B,

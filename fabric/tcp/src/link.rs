@@ -7,7 +7,7 @@ pub(crate) use stream::{Fit, Stream};
 use crate::frame::{Frame, HEADER, fault};
 use crate::handshake::Standing;
 use crate::rx::{End, Lengths, Rx, Turn};
-use crate::tx::{Payload, Tx};
+use crate::tx::{Payload, Room, Tx};
 use crate::wait::{Key, Watch};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ioctl_fionread};
@@ -186,9 +186,13 @@ impl Link {
 
     fn send(&mut self, watch: &Watch, frame: Frame, payload: Payload<'_>) -> Result<Sent, Refused> {
         let header = frame.encode();
+        let room = match frame {
+            Frame::Ack { .. } => Room::Acknowledgement,
+            Frame::Message { .. } | Frame::Goodbye => Room::Message,
+        };
         if !self.has_failed() {
             let socket = self.socket.as_ref().map(AsFd::as_fd);
-            match self.tx.send(socket, header, payload) {
+            match self.tx.send(socket, header, payload, room) {
                 Ok(result) => {
                     self.want_room(watch, !self.tx.is_written());
                     return result;
@@ -198,7 +202,7 @@ impl Link {
         }
         match &self.stream {
             // It leaves over the next connection.
-            Some(_) => self.tx.send(None, header, payload).unwrap_or(Err(Refused::Busy)),
+            Some(_) => self.tx.send(None, header, payload, room).unwrap_or(Err(Refused::Busy)),
             None => Err(Refused::Busy),
         }
     }
@@ -294,9 +298,9 @@ impl Link {
         self.acknowledge(watch, ACK_EVERY);
     }
 
-    /// Acknowledges received bytes, if the peer waits for that, or they are this many.
+    /// Acknowledges received bytes, if the peer waits for that, they are this many, or there was no room before.
     fn acknowledge(&mut self, watch: &Watch, limit: u64) {
-        let is_due = self.rx.take_due();
+        let is_due = self.rx.take_due() | std::mem::take(&mut self.owes_ack);
         let Some(stream) = &self.stream else { return };
         if is_due || stream.received - stream.acknowledged >= limit {
             self.send_ack(watch);

@@ -15,6 +15,9 @@ use write::{slice, taken, write_frame};
 const MAX_PIECES: usize = 32;
 /// A payload that is not copied has room while fewer pieces of such payloads are queued.
 const MAX_LENT: usize = 64;
+/// Room that only acknowledgements have. Two sides that have filled the rest towards each other must acknowledge to get on; each
+/// acknowledgement that arrives frees those before it, so a few are enough, and a peer that acknowledges nothing is not owed more.
+const ACK_ROOM: usize = 4 << 10;
 /// Short frames are copied into chunks of this length, which are freed as a whole.
 const CHUNK: usize = 8 << 10;
 /// Longer ones are copied in pieces of this length: with the bytes that an idle peer does not acknowledge it is less than what such a peer may cost.
@@ -98,6 +101,13 @@ pub(crate) struct Tx {
     lent: usize,
 }
 
+/// Which room a frame has.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Room {
+    Message,
+    Acknowledgement,
+}
+
 impl Tx {
     pub(crate) fn new(max_copied: usize, keeps: bool) -> Tx {
         Tx {
@@ -160,10 +170,12 @@ impl Tx {
         socket: Option<BorrowedFd<'_>>,
         header: [u8; HEADER],
         payload: Payload<'_>,
+        room: Room,
     ) -> Result<Result<Sent, Refused>, Errno> {
         let total = HEADER + payload.len();
+        let beyond = if room == Room::Acknowledgement { ACK_ROOM } else { 0 };
         // Behind an empty queue there is room for any frame.
-        if !self.queue.is_empty() && !self.has_room(total, payload) {
+        if !self.queue.is_empty() && !self.has_room(total, payload, beyond) {
             return Ok(Err(Refused::Busy));
         }
         let mut now = 0;
@@ -191,7 +203,7 @@ impl Tx {
         Ok(Ok(sent))
     }
 
-    fn has_room(&self, total: usize, payload: Payload<'_>) -> bool {
+    fn has_room(&self, total: usize, payload: Payload<'_>, beyond: usize) -> bool {
         if self.refers_to(payload) {
             return self.lent < MAX_LENT;
         }
@@ -199,7 +211,7 @@ impl Tx {
             Some(Out::Copied(_)) => (self.done - self.base) as usize,
             _ => 0,
         };
-        self.copied - past + total <= self.max_copied
+        self.copied - past + total <= self.max_copied + beyond
     }
 
     /// A frame that was written whole and is not kept.

@@ -11,7 +11,8 @@ fn a_queue_that_is_never_empty_keeps_no_more_than_what_waits() {
     let (mut sent, mut read, mut buffer) = (0, 0, vec![0; 5000]);
     while read < 20 * MAX {
         let payload = [7; 1000];
-        while let Ok(Ok(_)) = tx.send(Some(here.as_fd()), [1; HEADER], Payload::Parts(&[&payload]))
+        while let Ok(Ok(_)) =
+            tx.send(Some(here.as_fd()), [1; HEADER], Payload::Parts(&[&payload]), Room::Message)
         {
             sent += HEADER + payload.len();
         }
@@ -37,8 +38,13 @@ fn of_a_long_copy_no_more_is_kept_than_its_end_when_that_is_all_that_was_not_ack
     let mut tx = Tx::new(600_000, true);
     // Nothing, and enough for a piece of its own, in front of it.
     for before in [0, CHUNK] {
-        let _ = tx.send(None, [1; HEADER], Payload::Parts(&[&payload[..before]]));
-        let _ = tx.send(None, [1; HEADER], Payload::Parts(&[&payload[1..], &payload[..1]]));
+        let _ = tx.send(None, [1; HEADER], Payload::Parts(&[&payload[..before]]), Room::Message);
+        let _ = tx.send(
+            None,
+            [1; HEADER],
+            Payload::Parts(&[&payload[1..], &payload[..1]]),
+            Room::Message,
+        );
         tx.wrote((tx.end - tx.written) as usize, &mut |_| {});
         assert_eq!(tx.copied, 2 * HEADER + before + payload.len());
         let unread = 16 << 10;
@@ -67,8 +73,12 @@ fn send_before_log(
     let pieces: Vec<_> = lent.collect();
     let mut given = payload.to_vec();
     let (front, behind) = given.split_at(payload.len() / 3);
-    let result =
-        tx.send(socket, header, Payload::BeforeLog { parts: &[front, behind], pieces: &pieces });
+    let result = tx.send(
+        socket,
+        header,
+        Payload::BeforeLog { parts: &[front, behind], pieces: &pieces },
+        Room::Message,
+    );
     // From now on it is nowhere else.
     given.fill(0);
     for ((bytes, _), piece) in pieces.iter().zip(payload.chunks(9000)) {
@@ -134,8 +144,13 @@ fn what_is_kept_is_written_again_from_any_byte_that_was_not_acknowledged() {
             let way = random.u8(..3);
             let user = way == 0;
             let result = match way {
-                0 => tx.send(where_to, header, Payload::Lent(lent, Lender::User(Token(tokens)))),
-                1 => tx.send(where_to, header, Payload::Parts(&[payload])),
+                0 => tx.send(
+                    where_to,
+                    header,
+                    Payload::Lent(lent, Lender::User(Token(tokens))),
+                    Room::Message,
+                ),
+                1 => tx.send(where_to, header, Payload::Parts(&[payload]), Room::Message),
                 _ => send_before_log(&mut tx, where_to, header, payload, &mut log),
             };
             if let Ok(Ok(sent)) = result {
