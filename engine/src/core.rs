@@ -15,7 +15,6 @@ mod suspension;
 mod unreceived;
 
 pub(crate) use crate::error::broken;
-pub(crate) use crate::peer::MAX_ANSWERS;
 pub(crate) use deferred::Deferred;
 pub(crate) use state::MESSAGE;
 pub use state::{Active, Core, Departures, Unexpected};
@@ -156,6 +155,6 @@ impl<P: Policy> Core<P> {
 
 /// The fault of a peer that asks without reading the answers.
 #[cold]
-pub(crate) fn answers_not_taken() -> Fault {
-    broken("answers not taken", format!("at most {MAX_ANSWERS}"), MAX_ANSWERS + 1)
+pub(crate) fn answers_not_taken(most: usize) -> Fault {
+    broken("answers not taken", format!("at most {most}"), most + 1)
 }

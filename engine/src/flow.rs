@@ -3,12 +3,20 @@
 use crate::Rank;
 use crate::error::broken;
 use crate::frame::Throttle;
+use crate::peer::Waiting;
 use taffrail_fabric::Fault;
 use taffrail_logging::mutant;
 
-/// Memory that messages of a peer may take after it was sent [`Throttle::Stop`]: more than can be on the way, which is what
-/// rings, sockets and outboxes hold, one message that has begun, and what is sent between two polls.
+/// Memory that messages of a peer may take after it was sent [`Throttle::Stop`], or as much again as the limit, if that is more. The
+/// peer has first to read what is on the way to it, and sends between its polls: that may be several times what rings, sockets
+/// and outboxes hold.
 const GRACE: usize = 128 << 20;
+
+/// What an answer takes that its peer does not take, in bytes: the queue of a peer has up to twice the room that it needs.
+const ANSWER: usize = 2 * size_of::<Waiting>();
+
+/// Answers that a peer need not take, whatever the limit.
+const MIN_ANSWERS: usize = 1 << 18;
 
 /// What the messages of one peer take that nobody has received.
 #[derive(Default)]
@@ -158,17 +166,24 @@ impl FlowControl {
     #[inline]
     pub(crate) fn check(&self, unreceived: &Unreceived) -> Result<(), Fault> {
         let Unreceived { memory, throttle, when_stopped, .. } = *unreceived;
-        match throttle != Throttle::Stop || memory <= when_stopped.saturating_add(GRACE) {
+        let grace = GRACE.max(self.limits.memory);
+        match throttle != Throttle::Stop || memory <= when_stopped.saturating_add(grace) {
             true => Ok(()),
-            false => Err(not_stopped(memory, when_stopped)),
+            false => Err(not_stopped(memory, when_stopped, grace)),
         }
+    }
+
+    /// How many answers may wait for a peer that does not read: those to a peer whose program computes meanwhile are as many as
+    /// its sends under way, whose memory is like ours.
+    pub(crate) fn most_answers(&self) -> usize {
+        MIN_ANSWERS.max(self.limits.memory / ANSWER)
     }
 }
 
 #[cold]
-fn not_stopped(memory: usize, when_stopped: usize) -> Fault {
+fn not_stopped(memory: usize, when_stopped: usize, grace: usize) -> Fault {
     let expected = format!(
-        "no more than {GRACE} bytes after THROTTLE 2, which it was sent when they took {when_stopped} bytes"
+        "no more than {grace} bytes after THROTTLE 2, which it was sent when they took {when_stopped} bytes"
     );
     broken("unexpected messages", expected, memory)
 }

@@ -3,7 +3,7 @@
 //! The fabric does it where it can. Where the kernel gives no way to the peer's memory, the target's
 //! engine does it, when the target makes progress.
 
-use super::core::{Core, MAX_ANSWERS, answers_not_taken};
+use super::core::{Core, answers_not_taken};
 use super::frame::Frame;
 use super::loan::Buffer;
 use super::memory::{MemoryName, NoMemory, Target, TargetAddr, Way};
@@ -269,8 +269,9 @@ impl<F: Fabric + SendMemory, P: Policy> Serving<'_, F, P> {
             Ok(at) => at,
             Err(why) => return self.tx.post_frame(from, Frame::NakKey { name: to, why }, &[]),
         };
-        if self.tx.core.peers[from as usize].streams().len() >= MAX_ANSWERS {
-            return self.tx.core.protocol_error(from, answers_not_taken());
+        let most = self.tx.core.flow.most_answers();
+        if self.tx.core.peers[from as usize].streams().len() >= most {
+            return self.tx.core.protocol_error(from, answers_not_taken(most));
         }
         let reads = Some(MemoryName::of(place));
         let want = len as usize;

@@ -15,9 +15,6 @@ use traffic::Traffic;
 
 pub(crate) use traffic::Timed;
 
-/// Answers to a peer that it does not take, at most.
-pub(crate) const MAX_ANSWERS: usize = 1 << 18;
-
 /// What holds messages to a peer back.
 mod hold {
     /// Frames wait in its queue.

@@ -1,7 +1,7 @@
 //! The state of peers that messages wait for, or that send long ones.
 
 use super::backlog::Backlog;
-use super::{MAX_ANSWERS, Peer, Queued, Stream, Waiting, hold};
+use super::{Peer, Queued, Stream, Waiting, hold};
 use crate::rendezvous_path::{RndvPath, RndvPaths};
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -143,8 +143,8 @@ impl Peer {
         self.hold &= !hold::BACKLOG;
     }
 
-    /// Whether one more answer of this weight may wait: a peer that asks has to take the answers.
-    pub(crate) fn takes_answer(&self, weight: usize) -> bool {
-        self.backlog().map_or(0, Backlog::answers) + weight <= MAX_ANSWERS
+    /// The answers that wait for it.
+    pub(crate) fn answers(&self) -> usize {
+        self.backlog().map_or(0, Backlog::answers)
     }
 }

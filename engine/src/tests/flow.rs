@@ -253,6 +253,30 @@ fn who_finalises_lets_its_peers_go() {
     assert!(engines.iter().all(Plain::is_finalized));
 }
 
+/// A sender whose program computes while all of its synchronous sends are received does not read their acknowledgements meanwhile.
+#[test]
+fn who_does_not_read_many_answers_is_not_cut_off() {
+    const MANY: u64 = 300_000;
+    let mut engines = limited(2, 512 << 20);
+    let sends: Vec<u32> =
+        (0..MANY).map(|_| start(&mut engines[0], to(1, 0), &[1; 8], true)).collect();
+    while engines[1].core.matcher.counts().unexpected < MANY as usize {
+        turn(&mut engines);
+    }
+    let into = Box::leak(Box::new([0; 8]));
+    for _ in 0..MANY {
+        let from = Pattern { source: Some(0), context: 3, tag: 0, ignore: 0 };
+        // SAFETY: the memory lives for ever.
+        let request = unsafe { engines[1].start_recv(from, into.as_mut_ptr(), 8) }.unwrap();
+        engines[1].core.requests.finish(request).unwrap();
+    }
+    assert!(engines[1].core.peers[0].answers() > 1 << 18, "the sender has read them");
+    while !are_over(&mut engines[0], &sends[MANY as usize - 1..]) {
+        turn(&mut engines);
+    }
+    assert!(are_over(&mut engines[0], &sends));
+}
+
 /// A peer that does not stop is cut off, when it has sent more than can have been on the way.
 #[test]
 fn who_does_not_stop_is_cut_off() {

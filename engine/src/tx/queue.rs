@@ -44,8 +44,9 @@ impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
         let weight = if waits_for_peer { kind::weight(frame.kind(), body.len()) } else { 0 };
         let queued = Queued::Small { frame, body: body.to_vec(), request: None };
         if !matches!(frame, Frame::Throttle { .. }) {
-            if !peer.takes_answer(weight) {
-                return self.core.protocol_error(to, answers_not_taken());
+            let most = self.core.flow.most_answers();
+            if peer.answers() + weight > most {
+                return self.core.protocol_error(to, answers_not_taken(most));
             }
             return self.enqueue(to, Waiting { ticket, weight, frame: queued });
         }
