@@ -3,7 +3,6 @@
 use crate::Rank;
 use crate::error::broken;
 use crate::frame::Throttle;
-use crate::peer::Waiting;
 use taffrail_fabric::Fault;
 use taffrail_logging::mutant;
 
@@ -11,12 +10,6 @@ use taffrail_logging::mutant;
 /// peer has first to read what is on the way to it, and sends between its polls: that may be several times what rings, sockets
 /// and outboxes hold.
 const GRACE: usize = 128 << 20;
-
-/// What an answer takes that its peer does not take, in bytes: the queue of a peer has up to twice the room that it needs.
-const ANSWER: usize = 2 * size_of::<Waiting>();
-
-/// Answers that a peer need not take, whatever the limit.
-const MIN_ANSWERS: usize = 1 << 18;
 
 /// What the messages of one peer take that nobody has received.
 #[derive(Default)]
@@ -173,10 +166,9 @@ impl FlowControl {
         }
     }
 
-    /// How many answers may wait for a peer that does not read: those to a peer whose program computes meanwhile are as many as
-    /// its sends under way, whose memory is like ours.
-    pub(crate) fn most_answers(&self) -> usize {
-        MIN_ANSWERS.max(self.limits.memory / ANSWER)
+    /// The memory that they may take.
+    pub(crate) fn limit(&self) -> usize {
+        self.limits.memory
     }
 }
 

@@ -269,7 +269,7 @@ impl<F: Fabric + SendMemory, P: Policy> Serving<'_, F, P> {
             Ok(at) => at,
             Err(why) => return self.tx.post_frame(from, Frame::NakKey { name: to, why }, &[]),
         };
-        let most = self.tx.core.flow.most_answers();
+        let most = self.tx.core.most_answers();
         if self.tx.core.peers[from as usize].streams().len() >= most {
             return self.tx.core.protocol_error(from, answers_not_taken(most));
         }

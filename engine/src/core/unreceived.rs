@@ -3,9 +3,24 @@
 
 use super::Core;
 use crate::Rank;
+use crate::peer::Waiting;
 use crate::policy::Policy;
 use taffrail_fabric::Fault;
 use taffrail_logging::{Admit, mutant};
+
+/// What an answer takes that its peer does not take, in bytes: the queue of a peer has up to twice the room that it needs.
+const ANSWER: usize = 2 * size_of::<Waiting>();
+
+/// Answers that a peer need not take, whatever the limit.
+const MIN_ANSWERS: usize = 1 << 18;
+
+impl<P> Core<P> {
+    /// How many answers may wait for a peer that does not read: those to a peer whose program computes meanwhile are as many as
+    /// its sends under way, whose memory is like ours.
+    pub(crate) fn most_answers(&self) -> usize {
+        MIN_ANSWERS.max(self.flow.limit() / ANSWER)
+    }
+}
 
 impl<P: Policy> Core<P> {
     /// Unreceived messages of a peer take more: `payload` bytes that are here, and `memory` bytes of memory. The peer is stopped

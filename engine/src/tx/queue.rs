@@ -35,6 +35,7 @@ impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
                 _ => {}
             }
         }
+        let most = self.core.most_answers();
         let peer = &mut self.core.peers[to as usize];
         // If it waits for events that is not its peer's fault, and not to be timed.
         let waits_for_peer = ticket.is_free() && !peer.waits_for_events();
@@ -44,7 +45,6 @@ impl<F: Fabric + SendMemory, P: Policy> Tx<'_, F, P> {
         let weight = if waits_for_peer { kind::weight(frame.kind(), body.len()) } else { 0 };
         let queued = Queued::Small { frame, body: body.to_vec(), request: None };
         if !matches!(frame, Frame::Throttle { .. }) {
-            let most = self.core.flow.most_answers();
             if peer.answers() + weight > most {
                 return self.core.protocol_error(to, answers_not_taken(most));
             }

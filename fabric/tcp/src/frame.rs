@@ -23,7 +23,21 @@ pub(crate) enum Frame {
     Goodbye,
 }
 
+/// The room that a frame has while the peer acknowledges nothing.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Room {
+    Message,
+    Acknowledgement,
+}
+
 impl Frame {
+    pub(crate) fn room(self) -> Room {
+        match self {
+            Frame::Message { .. } | Frame::Goodbye => Room::Message,
+            Frame::Ack { .. } => Room::Acknowledgement,
+        }
+    }
+
     pub(crate) fn encode(self) -> [u8; HEADER] {
         let (kind, head, len, flags) = match self {
             Frame::Message { head, len, ack } => (MESSAGE, head, len, u8::from(ack) * ACK_WANTED),

@@ -7,7 +7,7 @@ pub(crate) use stream::{Fit, Stream};
 use crate::frame::{Frame, HEADER, fault};
 use crate::handshake::Standing;
 use crate::rx::{End, Lengths, Rx, Turn};
-use crate::tx::{Payload, Room, Tx};
+use crate::tx::{Payload, Tx};
 use crate::wait::{Key, Watch};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ioctl_fionread};
@@ -185,11 +185,7 @@ impl Link {
     }
 
     fn send(&mut self, watch: &Watch, frame: Frame, payload: Payload<'_>) -> Result<Sent, Refused> {
-        let header = frame.encode();
-        let room = match frame {
-            Frame::Ack { .. } => Room::Acknowledgement,
-            Frame::Message { .. } | Frame::Goodbye => Room::Message,
-        };
+        let (header, room) = (frame.encode(), frame.room());
         if !self.has_failed() {
             let socket = self.socket.as_ref().map(AsFd::as_fd);
             match self.tx.send(socket, header, payload, room) {

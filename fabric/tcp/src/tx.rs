@@ -2,7 +2,7 @@
 
 mod write;
 
-use crate::frame::HEADER;
+use crate::frame::{HEADER, Room};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use std::collections::VecDeque;
@@ -99,13 +99,6 @@ pub(crate) struct Tx {
     copied: usize,
     max_copied: usize,
     lent: usize,
-}
-
-/// Which room a frame has.
-#[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Room {
-    Message,
-    Acknowledgement,
 }
 
 impl Tx {

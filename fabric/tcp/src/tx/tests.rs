@@ -3,6 +3,8 @@ use std::io::Read;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
+const MESSAGE: Room = Room::Message;
+
 #[test]
 fn a_queue_that_is_never_empty_keeps_no_more_than_what_waits() {
     const MAX: usize = 100_000;
@@ -12,7 +14,7 @@ fn a_queue_that_is_never_empty_keeps_no_more_than_what_waits() {
     while read < 20 * MAX {
         let payload = [7; 1000];
         while let Ok(Ok(_)) =
-            tx.send(Some(here.as_fd()), [1; HEADER], Payload::Parts(&[&payload]), Room::Message)
+            tx.send(Some(here.as_fd()), [1; HEADER], Payload::Parts(&[&payload]), MESSAGE)
         {
             sent += HEADER + payload.len();
         }
@@ -38,13 +40,9 @@ fn of_a_long_copy_no_more_is_kept_than_its_end_when_that_is_all_that_was_not_ack
     let mut tx = Tx::new(600_000, true);
     // Nothing, and enough for a piece of its own, in front of it.
     for before in [0, CHUNK] {
-        let _ = tx.send(None, [1; HEADER], Payload::Parts(&[&payload[..before]]), Room::Message);
-        let _ = tx.send(
-            None,
-            [1; HEADER],
-            Payload::Parts(&[&payload[1..], &payload[..1]]),
-            Room::Message,
-        );
+        let _ = tx.send(None, [1; HEADER], Payload::Parts(&[&payload[..before]]), MESSAGE);
+        let _ =
+            tx.send(None, [1; HEADER], Payload::Parts(&[&payload[1..], &payload[..1]]), MESSAGE);
         tx.wrote((tx.end - tx.written) as usize, &mut |_| {});
         assert_eq!(tx.copied, 2 * HEADER + before + payload.len());
         let unread = 16 << 10;
@@ -77,7 +75,7 @@ fn send_before_log(
         socket,
         header,
         Payload::BeforeLog { parts: &[front, behind], pieces: &pieces },
-        Room::Message,
+        MESSAGE,
     );
     // From now on it is nowhere else.
     given.fill(0);
@@ -144,13 +142,11 @@ fn what_is_kept_is_written_again_from_any_byte_that_was_not_acknowledged() {
             let way = random.u8(..3);
             let user = way == 0;
             let result = match way {
-                0 => tx.send(
-                    where_to,
-                    header,
-                    Payload::Lent(lent, Lender::User(Token(tokens))),
-                    Room::Message,
-                ),
-                1 => tx.send(where_to, header, Payload::Parts(&[payload]), Room::Message),
+                0 => {
+                    let lent = Payload::Lent(lent, Lender::User(Token(tokens)));
+                    tx.send(where_to, header, lent, MESSAGE)
+                }
+                1 => tx.send(where_to, header, Payload::Parts(&[payload]), MESSAGE),
                 _ => send_before_log(&mut tx, where_to, header, payload, &mut log),
             };
             if let Ok(Ok(sent)) = result {
