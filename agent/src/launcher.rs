@@ -34,6 +34,10 @@ use nodes::Node;
 use starts::{Phase, Rank};
 use std::time::Duration;
 
+/// For how long a report that a link is down counts if it is not repeated. A rank that waits repeats it with every attempt that
+/// fails, which takes up to 5.5 s, but not within 2 s: at least twice within this time.
+pub const LINK_LAPSE: Duration = Duration::from_secs(15);
+
 /// What a job over nodes is.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -66,6 +70,8 @@ pub struct Config {
     pub start_timeout: Duration,
     /// How long ranks of two nodes may not reach each other, where messages are logged, before one of the nodes is ended.
     pub link_timeout: Duration,
+    /// For how long a report that a link is down counts: [`LINK_LAPSE`].
+    pub link_lapse: Duration,
     /// Bytes of output that each node may have under way.
     pub output_window: u32,
     /// How agents treat their ranks.
@@ -275,17 +281,6 @@ impl Launcher {
         self.check_survey();
         self.check_done();
         std::mem::take(&mut self.actions)
-    }
-
-    /// The nodes whose agents give no sign of life: their leases are about to end.
-    pub fn silent(&self, now: Duration) -> impl Iterator<Item = NodeId> {
-        let terms = self.config.terms;
-        let is_silent = move |node: &Node| {
-            let expiry = node.granted.expiry().filter(|_| node.is_up());
-            expiry.is_some_and(|expiry| terms.is_late(expiry, now))
-        };
-        let silent = (0..).zip(&self.nodes).filter(move |(_, node)| is_silent(node));
-        silent.map(|(number, _)| number)
     }
 
     /// When it is to be handled next, if nothing happens before.

@@ -39,6 +39,8 @@ mod in_tests {
         EndedWhenRevoked,
         /// Two nodes that do not reach each other are left to wait.
         LinksAwaited,
+        /// A link whose report is not repeated is down until its rank says something else.
+        SilenceCounts,
         /// Ranks are started before all agents have the roster.
         AcksNotAwaited,
         /// Ranks are started when the agents that can be reached have the roster.

@@ -161,6 +161,7 @@ fn config(kind: usize) -> launcher::Config {
         terms: Terms::default(),
         start_timeout: Duration::from_secs(30),
         link_timeout: Duration::from_secs(60),
+        link_lapse: launcher::LINK_LAPSE,
         output_window: 65_536,
     }
 }

@@ -122,6 +122,17 @@ impl Launcher {
         }
     }
 
+    /// The nodes whose agents give no sign of life: their leases are about to end.
+    pub fn silent(&self, now: Duration) -> impl Iterator<Item = NodeId> {
+        let terms = self.config.terms;
+        let is_silent = move |node: &Node| {
+            let expiry = node.granted.expiry().filter(|_| node.is_up());
+            expiry.is_some_and(|expiry| terms.is_late(expiry, now))
+        };
+        let silent = (0..).zip(&self.nodes).filter(move |(_, node)| is_silent(node));
+        silent.map(|(number, _)| number)
+    }
+
     /// Start timeouts and leases that are over.
     pub(super) fn check_nodes(&mut self) {
         for number in 0..self.nodes.len() {

@@ -30,6 +30,7 @@ fn config(hosts: &str, ranks: usize) -> Config {
         terms: Terms::default(),
         start_timeout: Duration::from_secs(30),
         link_timeout: Duration::from_secs(60),
+        link_lapse: LINK_LAPSE,
         output_window: 100,
         care: RankCare::default(),
     }

@@ -12,6 +12,8 @@ use std::time::Duration;
 pub const LEASE: u64 = 1_000_000;
 pub const KILL: u64 = 200_000;
 pub const LINK_TIMEOUT: u64 = 2 * LEASE;
+/// A rank that waits makes a step twice within this time.
+pub const LINK_LAPSE: u64 = LEASE;
 /// Faults begin within this time.
 const FAULTS_UNTIL: u64 = 4 * LEASE;
 
@@ -156,6 +158,7 @@ impl Case {
             terms: terms(),
             start_timeout: Duration::from_micros(2 * LEASE),
             link_timeout: Duration::from_micros(LINK_TIMEOUT),
+            link_lapse: Duration::from_micros(LINK_LAPSE),
             output_window: 4096,
             care: RankCare::default(),
         }
@@ -208,8 +211,26 @@ impl Case {
         if logs && copies > 0 && apart.u8(..) < 64 {
             keepers(&mut apart, hosts.len(), copies, &mut faults);
         }
+        undisturbed(&mut Rng::with_seed(seed ^ 0xc07), &mut faults);
         let case = Case { seed, ranks, logs, copies, causal, reliable, ..Case::default() };
         Case { sets, launcher, clocks, hosts, faults, delay, ..case }
+    }
+}
+
+/// Of the cases with links that are cut, in some nothing else happens: all are short or for good.
+fn undisturbed(rng: &mut Rng, faults: &mut Vec<Fault>) {
+    let is_cut = |fault: &Fault| matches!(fault.what, What::CutLink { .. });
+    if !faults.iter().any(is_cut) || rng.bool() {
+        return;
+    }
+    faults.retain(is_cut);
+    let is_short = rng.u8(..3) == 0;
+    for fault in faults {
+        // Before the job has ended.
+        fault.at /= 2;
+        if let What::CutLink { length, .. } = &mut fault.what {
+            *length = if is_short { rng.u64(LEASE / 4..LEASE) } else { u64::MAX };
+        }
     }
 }
 

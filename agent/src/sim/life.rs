@@ -53,8 +53,9 @@ impl World {
                 self.ended.failed = 1;
                 Ok(vec![Event::Finish])
             }
-            Report::NodeRevoked { .. } => {
+            Report::NodeRevoked { node, .. } => {
                 self.ended.revoked += 1;
+                self.check_parted(node)?;
                 Ok(Vec::new())
             }
             Report::NotMoved { .. } => {
@@ -152,7 +153,10 @@ impl World {
             return Ok(());
         }
         if self.case.logs && self.waits_for_link(node, life) {
-            self.goes_on(node, life);
+            match self.computes(node, life) {
+                Some(length) => self.at(self.now + length, Happening::Steps(node, life)),
+                None => self.goes_on(node, life),
+            }
             return Ok(());
         }
         if self.case.logs && process.passed == BARRIERS {

@@ -138,6 +138,7 @@ mod mutants {
         ended_when_broken: EndedWhenBroken,
         ended_when_revoked: EndedWhenRevoked,
         links_awaited: LinksAwaited,
+        silence_counts: SilenceCounts,
         late_believed: LateBelieved,
         acks_not_awaited: AcksNotAwaited,
         acks_of_cut_not_awaited: AcksOfCutNotAwaited,

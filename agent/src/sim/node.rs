@@ -43,9 +43,11 @@ pub struct Host {
     /// What was found of ranks that are to be started here again.
     pub recovered: BTreeMap<u32, RankLog>,
     /// Hosts that this one does not reach, and until when.
-    pub cut_from: BTreeMap<usize, u64>,
+    pub cut_from: BTreeMap<usize, Cut>,
     /// Links that its ranks have reported.
     pub links_down: BTreeSet<(RankIncarnation, RankIncarnation)>,
+    /// Its ranks that got elsewhere what they waited for over such a link, and whether they have not polled since.
+    pub computed: BTreeMap<RankIncarnation, bool>,
     /// It is gone: nothing is started on it.
     pub crashed: bool,
     /// Its agent was welcomed.
@@ -80,12 +82,20 @@ impl Host {
             recovered: BTreeMap::new(),
             cut_from: BTreeMap::new(),
             links_down: BTreeSet::new(),
+            computed: BTreeMap::new(),
             crashed: false,
             was_up: false,
             tick: 0,
             faulty: false,
         }
     }
+}
+
+/// A time in which two hosts do not reach each other.
+#[derive(Clone, Copy, Debug)]
+pub struct Cut {
+    pub since: u64,
+    pub until: u64,
 }
 
 /// Where an event logger copies to.

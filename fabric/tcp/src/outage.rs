@@ -11,9 +11,11 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// After how long without a connection a user should know; then after twice the time, and so on.
 const LONG: Duration = Duration::from_secs(10);
 
-/// After how long a peer's host that does not answer is reported, and how long later again.
+/// After how long a peer's host that does not answer is reported.
 const DOWN: Duration = Duration::from_secs(1);
-const DOWN_STILL: Duration = Duration::from_secs(10);
+/// How long later it is reported again, with the next attempt that fails. An attempt takes up to a heartbeat, and so a rank that
+/// waits reports at least every 8 s: reports that are not repeated within 15 s do not count (`LINK_LAPSE` of the launcher).
+const DOWN_STILL: Duration = Duration::from_secs(2);
 
 /// A connection that has lasted for this number of heartbeats has carried something: else the kernel would have ended it.
 const LASTING: u32 = 3;
@@ -199,7 +201,7 @@ mod tests {
         };
         // A process that has ended is none that cannot be reached.
         assert_eq!(failed_at(0, Errno::CONNREFUSED) + failed_at(5000, Errno::CONNREFUSED), 0);
-        let times = [6000, 6999, 7000, 8000, 16_999, 17_000, 17_001];
+        let times = [6000, 6999, 7000, 8000, 8999, 9000, 9001];
         let said = times.map(|millis| failed_at(millis, Errno::HOSTUNREACH));
         assert_eq!(said, [0, 0, 1, 0, 0, 1, 0]);
         outage.abandon();

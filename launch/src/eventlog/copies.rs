@@ -3,22 +3,23 @@
 
 mod checkpoints;
 mod events;
+mod held;
 mod moves;
 
 use super::channel::{Channel, ChannelError};
 use super::packet::{Packet, Told, What};
 use super::serve::seal;
 use super::stream::{CopyFrame, Identity, identity, wrong};
-use checkpoints::{HeldCheckpoints, WholeCheckpoint};
 use events::{Written, new_file};
-use moves::{BroughtLogs, Order};
+use held::Held;
+use moves::Order;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::MemfdFlags;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs::File;
 use std::io::{BufReader, ErrorKind, Result as IoResult, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::process::ExitCode;
@@ -54,114 +55,6 @@ pub fn copies(args: &CopiesArgs) -> ExitCode {
         Err(e) => {
             say(&e.to_string());
             ExitCode::FAILURE
-        }
-    }
-}
-
-/// One copy: all events of some ranks of a node, by one connection.
-struct CopyOf {
-    number: u64,
-    home: u32,
-    epoch: u64,
-    connection: TcpStream,
-    ranks: BTreeMap<u32, CopyOfRank>,
-}
-
-struct CopyOfRank {
-    file: Arc<File>,
-    /// The events up to this clock belong to the copy. None: none do yet.
-    clock: Option<u64>,
-}
-
-/// All copies.
-#[derive(Default)]
-struct Held {
-    copies: Vec<CopyOf>,
-    next: u64,
-    /// Orders whose copies were handed out: the ranks live elsewhere, and nothing more is taken of those.
-    closed: BTreeSet<u64>,
-    checkpoints: HeldCheckpoints,
-    brought: BroughtLogs,
-}
-
-impl Held {
-    /// A copy begins. It takes the place of one that the same ranks have once it has all of them.
-    fn begin(
-        &mut self,
-        home: u32,
-        epoch: u64,
-        connection: TcpStream,
-        files: Vec<(u32, Arc<File>)>,
-    ) -> IoResult<u64> {
-        let newest = self.copies.iter().filter(|copy| copy.home == home).map(|copy| copy.epoch);
-        if self.closed.contains(&epoch) || newest.max().is_some_and(|newest| newest > epoch) {
-            return Err(wrong("order", "one that is in force", epoch));
-        }
-        let is_of = |copy: &&CopyOf| {
-            copy.home == home && copy.ranks.keys().eq(files.iter().map(|(rank, _)| rank))
-        };
-        for before in self.copies.iter().filter(is_of) {
-            let _ = before.connection.shutdown(Shutdown::Both);
-        }
-        self.next += 1;
-        let ranks = files.into_iter().map(|(rank, file)| (rank, CopyOfRank { file, clock: None }));
-        let (number, ranks) = (self.next, ranks.collect());
-        self.copies.push(CopyOf { number, home, epoch, connection, ranks });
-        Ok(number)
-    }
-
-    /// These events belong to a copy from now on, all at once.
-    fn cut(&mut self, number: u64, clocks: &[(u32, u64)]) -> IoResult<()> {
-        let superseded = || wrong("connection", "the last one of its ranks", "one before it");
-        let at = self.copies.iter().position(|copy| copy.number == number);
-        let at = at.ok_or_else(superseded)?;
-        let (home, epoch) = (self.copies[at].home, self.copies[at].epoch);
-        let later = |copy: &CopyOf| {
-            copy.home == home
-                && copy.number > number
-                && copy.ranks.keys().eq(self.copies[at].ranks.keys())
-        };
-        if self.closed.contains(&epoch) || self.copies.iter().any(later) {
-            return Err(superseded());
-        }
-        let ranks = &mut self.copies[at].ranks;
-        for (rank, clock) in clocks {
-            if let Some(of) = ranks.get_mut(rank) {
-                of.clock = Some(*clock);
-            }
-        }
-        if ranks.values().all(|of| of.clock.is_some()) {
-            let ranks: Vec<u32> = ranks.keys().copied().collect();
-            self.copies.retain(|copy| {
-                copy.number == number || copy.home != home || !copy.ranks.keys().eq(&ranks)
-            });
-        }
-        Ok(())
-    }
-
-    /// The events of a rank by this order. Nothing is added to them any more.
-    fn close(&mut self, rank: u32, epoch: u64) -> Option<(Arc<File>, u64)> {
-        if let Some(brought) = self.brought.of(rank, epoch) {
-            return Some((brought.events.clone(), brought.clock));
-        }
-        let of_order = self.copies.iter().filter(|copy| copy.epoch == epoch);
-        let found = of_order.rev().find_map(|copy| {
-            let of = copy.ranks.get(&rank)?;
-            Some((of.file.clone(), of.clock?))
-        })?;
-        self.closed.insert(epoch);
-        for copy in self.copies.iter().filter(|copy| copy.epoch == epoch) {
-            let _ = copy.connection.shutdown(Shutdown::Both);
-        }
-        self.checkpoints.close(epoch);
-        Some(found)
-    }
-
-    /// The last checkpoint of a rank by this order.
-    fn checkpoint(&self, rank: u32, epoch: u64) -> Option<WholeCheckpoint> {
-        match self.brought.of(rank, epoch) {
-            Some(brought) => brought.checkpoint.clone(),
-            None => self.checkpoints.of(rank, epoch),
         }
     }
 }

@@ -170,9 +170,12 @@ fn a_former_copy_that_counts_keeps_its_node() {
     let (_, epoch) = launcher.holder(0).expect("it is whole");
     // Ranks of the two nodes do not reach each other, so that the first copy is kept and not avoided any more.
     let down = Some("no route".to_owned());
-    from(&mut launcher, 0, Frame::Link { life: life(0), peer: life(1), down });
+    let link = Frame::Link { life: life(0), peer: life(1), down };
+    from(&mut launcher, 0, link.clone());
     from(&mut launcher, 0, Frame::Uncopied { epoch, why: "no route".into() });
-    at(&mut launcher, 20, Event::Tick);
+    for seconds in [10, 20] {
+        at(&mut launcher, seconds, Event::Frame { node: 0, frame: link.clone() });
+    }
     let gone = Event::Frame { node: 2, frame: Frame::Goodbye { refused: [0; 5] } };
     let of_first: Vec<_> = orders(&at(&mut launcher, 20, gone));
     assert!(of_first.iter().any(|order| (order.0, order.2) == (0, 3)), "{of_first:?}");

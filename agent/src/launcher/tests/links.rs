@@ -23,6 +23,26 @@ fn report(
     at(launcher, seconds, Event::Frame { node: node as NodeId, frame })
 }
 
+/// These links are reported every five seconds from then on, up to this time: what follows from the last report of the first one.
+fn repeat(
+    launcher: &mut Launcher,
+    seconds: std::ops::RangeInclusive<u64>,
+    links: &[(u32, u32)],
+) -> Vec<Action> {
+    let mut last = Vec::new();
+    for second in seconds.step_by(5) {
+        for (number, link) in links.iter().enumerate() {
+            assert_eq!((revoked(&last), failure(&last)), (None, None), "before {second}");
+            let actions = report(launcher, second, *link, true);
+            match number {
+                0 => last = actions,
+                _ => last.extend(actions),
+            }
+        }
+    }
+    last
+}
+
 /// The node that is ended, and the one where its ranks restart.
 fn revoked(actions: &[Action]) -> Option<(NodeId, NodeId)> {
     let found = actions.iter().find_map(|action| match action {
@@ -46,12 +66,11 @@ fn the_node_that_fewer_reach_is_ended_else_the_later_one() {
         (&[(2, 3), (1, 3), (0, 3)], true, (2, 3)),
     ] {
         let mut launcher = parted(reliable);
-        for (seconds, link) in (2..).zip(down) {
-            assert_eq!(report(&mut launcher, seconds, *link, true), []);
-        }
-        let actions = at(&mut launcher, 61, Event::Tick);
-        assert_eq!((revoked(&actions), launcher.due()), (None, Some(Duration::from_secs(62))));
-        let actions = at(&mut launcher, 62, Event::Tick);
+        assert_eq!(repeat(&mut launcher, 2..=62, down), []);
+        assert_eq!(launcher.due(), Some(Duration::from_secs(62) + LINK_LAPSE));
+        // A tick is no report.
+        assert_eq!(revoked(&at(&mut launcher, 63, Event::Tick)), None);
+        let actions = report(&mut launcher, 67, down[0], true);
         assert_eq!(revoked(&actions), Some(ended), "{down:?}");
     }
 }
@@ -61,13 +80,11 @@ fn the_node_that_fewer_reach_is_ended_else_the_later_one() {
 fn an_ended_node_is_lost_when_its_ranks_have_ended() {
     for says_so in [true, false] {
         let mut launcher = parted(false);
-        report(&mut launcher, 2, (1, 2), true);
-        let actions = at(&mut launcher, 62, Event::Tick);
-        assert!(revoked(&actions).is_some());
+        assert!(revoked(&repeat(&mut launcher, 2..=67, &[(1, 2)])).is_some());
         let ended = Frame::Ended { life: life(2), end: End::Signal(9) };
         assert_eq!(from(&mut launcher, 2, ended), [], "nothing of it is listened to");
         assert_eq!(from(&mut launcher, 2, Frame::Renew { renewal: 1 }), []);
-        assert_eq!(at(&mut launcher, 63, Event::Broken { node: 2, why: "a test".into() }), []);
+        assert_eq!(at(&mut launcher, 68, Event::Broken { node: 2, why: "a test".into() }), []);
         let actions = match says_so {
             true => from(&mut launcher, 2, Frame::Goodbye { refused: [0; 5] }),
             false => {
@@ -90,14 +107,19 @@ fn an_ended_node_is_lost_when_its_ranks_have_ended() {
 fn links_that_are_up_and_ranks_that_have_ended_end_no_node() {
     for is_up in [true, false] {
         let mut launcher = parted(false);
-        report(&mut launcher, 2, (1, 2), true);
+        repeat(&mut launcher, 2..=52, &[(1, 2)]);
         match is_up {
-            true => report(&mut launcher, 50, (1, 2), false),
+            true => report(&mut launcher, 53, (1, 2), false),
             false => {
                 let ended = Frame::Ended { life: life(2), end: End::Exited(0) };
                 from(&mut launcher, 2, ended)
             }
         };
+        let again = [57, 62, 67, 72].map(|seconds| match is_up {
+            true => report(&mut launcher, seconds, (1, 2), true),
+            false => at(&mut launcher, seconds, Event::Tick),
+        });
+        assert_eq!(again.each_ref().map(|actions| revoked(actions)), [None; 4]);
         assert_eq!(revoked(&at(&mut launcher, 900, Event::Tick)), None);
     }
     let mut launcher = parted(false);
@@ -113,17 +135,17 @@ fn a_job_ends_by_name_if_neither_node_can_be_ended() {
         (1..3).for_each(|home| launcher.nodes[home].copies = Copies::new(1));
         let orders = orders(&report(&mut launcher, 2, (1, 2), true));
         assert_eq!(orders.len(), 2);
-        let actions = at(&mut launcher, 62, Event::Tick);
+        let actions = repeat(&mut launcher, 7..=97, &[(1, 2)]);
         assert_eq!((revoked(&actions), failure(&actions)), (None, None));
-        assert_eq!(launcher.due(), Some(Duration::from_secs(122)));
         if comes {
             let (home, epoch, _) = orders[0];
             let frame = Frame::Copied { epoch };
             let actions = at(&mut launcher, 100, Event::Frame { node: home, frame });
-            assert_eq!(revoked(&actions), Some((1, 2)));
+            assert_eq!(revoked(&actions), None, "the link is not reported now");
+            assert_eq!(revoked(&report(&mut launcher, 102, (1, 2), true)), Some((1, 2)));
             continue;
         }
-        let actions = at(&mut launcher, 122, Event::Tick);
+        let actions = repeat(&mut launcher, 102..=127, &[(1, 2)]);
         let why = failure(&actions).unwrap_or_else(|| panic!("{actions:?}"));
         let said =
             "node b (rank 1) and node c (rank 2) have not reached each other for 120 s (no route)";
@@ -135,12 +157,50 @@ fn a_job_ends_by_name_if_neither_node_can_be_ended() {
 #[test]
 fn the_former_copy_counts_while_a_node_is_parted() {
     let mut launcher = parted(false);
-    [0, 1, 3].into_iter().for_each(|peer| drop(report(&mut launcher, 2, (2, peer), true)));
+    let links = [(2, 0), (2, 1), (2, 3)];
+    repeat(&mut launcher, 2..=7, &links);
     let epoch = launcher.copy_epoch;
     let uncopied = Frame::Uncopied { epoch: 3, why: "no route".into() };
     let actions = at(&mut launcher, 9, Event::Frame { node: 2, frame: uncopied });
     assert_eq!(orders(&actions), []);
-    assert_eq!(orders(&at(&mut launcher, 30, Event::Tick)), []);
-    assert_eq!((launcher.copy_epoch, launcher.due()), (epoch, Some(Duration::from_secs(62))));
-    assert_eq!(revoked(&at(&mut launcher, 62, Event::Tick)), Some((2, 3)));
+    assert_eq!(orders(&repeat(&mut launcher, 12..=62, &links)), []);
+    assert_eq!(launcher.copy_epoch, epoch);
+    assert_eq!(revoked(&report(&mut launcher, 67, links[0], true)), Some((2, 3)));
+}
+
+/// The link heals, and its reporter has got its message elsewhere and computes: it does not say so. Where neither node can be ended, the
+/// job is not either.
+#[test]
+fn a_reporter_that_is_silent_ends_no_node_and_no_job() {
+    for has_copies in [true, false] {
+        // Seconds at which it reports: behind a pause one report is of an attempt that failed before.
+        for seconds in [&[2][..], &[2, 70], &[2, 7, 12, 17, 62], &[2, 70, 140, 210, 280]] {
+            let mut launcher = parted(false);
+            if !has_copies {
+                (1..3).for_each(|home| launcher.nodes[home].copies = Copies::new(1));
+            }
+            for &second in seconds {
+                let actions = report(&mut launcher, second, (1, 2), true);
+                assert_eq!((revoked(&actions), failure(&actions)), (None, None), "{seconds:?}");
+            }
+            let last = seconds[seconds.len() - 1];
+            for after in [14, 15, 60, 61, 120, 121, 600] {
+                let actions = at(&mut launcher, last + after, Event::Tick);
+                assert_eq!((revoked(&actions), failure(&actions)), (None, None), "{seconds:?}");
+                assert_eq!(launcher.is_parted(1), after < LINK_LAPSE.as_secs());
+            }
+        }
+    }
+}
+
+/// Reports that were held up on their way and arrive together are one, and what comes behind them counts.
+#[test]
+fn reports_that_arrive_together_are_one() {
+    let mut launcher = parted(false);
+    repeat(&mut launcher, 2..=57, &[(1, 2)]);
+    for _ in 0..5 {
+        assert_eq!(revoked(&report(&mut launcher, 62, (1, 2), true)), None);
+    }
+    report(&mut launcher, 62, (1, 2), false);
+    assert_eq!(revoked(&report(&mut launcher, 67, (1, 2), true)), None);
 }

@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 use taffrail_agent::Secret;
-use taffrail_agent::launcher::Config;
+use taffrail_agent::launcher::{Config, LINK_LAPSE};
 use taffrail_agent::wire::{Binding, Logging, Program, RankCare};
 
 /// Output that each node may have under way.
@@ -55,6 +55,7 @@ pub fn config(args: &Args, plan: &Plan, logging: Option<Logging>) -> Result<Conf
         terms: plan.terms,
         start_timeout: plan.start_timeout,
         link_timeout: plan.link_timeout,
+        link_lapse: LINK_LAPSE,
         output_window: OUTPUT_WINDOW,
         care: RankCare {
             heartbeat_ms: args.failures.heartbeat().map_or(0, in_ms),
