@@ -31,5 +31,5 @@ pub use copies::{CopiesArgs, copies};
 pub use copy_store::{CopiedCheckpoint, CopyStore};
 pub use keeper::{Download, Elsewhere, Keeper, KeeperError, Keeping, Target};
 pub use packet::{Malformed, Told, What};
-pub use running::{CopyNews, Heard};
+pub use running::{CopyNews, Heard, Patience};
 pub use serve::{Args, Kept, eventlog};

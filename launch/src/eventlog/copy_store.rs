@@ -42,13 +42,16 @@ impl CopiedCheckpoint {
 #[derive(Debug)]
 pub struct CopyStore {
     running: Running,
+    /// What it was asked first.
+    introduction: Packet,
+    /// Empty until it listens.
     address: String,
     heard: Heard,
 }
 
 impl CopyStore {
     /// Starts it, and waits until it listens. `job` is the digest of the job, `network` where to listen; anywhere if it is
-    /// empty. One that does not answer for `patience` counts as gone: what it has is in memory, and its agent has to renew a lease.
+    /// empty. One that neither answers nor works for `patience` counts as gone.
     ///
     /// # Errors
     /// [`KeeperError`]: it has ended, or does not answer.
@@ -59,21 +62,48 @@ impl CopyStore {
         network: &str,
         patience: Duration,
     ) -> Result<CopyStore, KeeperError> {
-        let network = (!network.is_empty()).then(|| ["--network".into(), network.into()]);
-        let arguments: Vec<OsString> = network.into_iter().flatten().collect();
-        let patience = Patience { answer: patience, end: Duration::ZERO };
-        let mut running = Running::start(program, "copies", &arguments, false, patience)?;
-        let (packet, files) = elsewhere.introduction(job);
-        running.say(&packet, &files)?;
-        match running.await_packet(2 * patience.answer)? {
-            Packet::Listens { address } => {
-                Ok(CopyStore { running, address, heard: Heard::default() })
-            }
-            other => Err(unasked(&other).into()),
-        }
+        let patience = Patience { answer: patience, end: Duration::ZERO, waits: true };
+        let mut store = CopyStore::begin(program, job, elsewhere, network, patience)?;
+        store.listen()?;
+        Ok(store)
     }
 
-    /// Where it listens.
+    /// Starts it. It may be asked when it [listens](Self::listen).
+    ///
+    /// # Errors
+    /// [`KeeperError`]: it cannot be started, or has ended.
+    pub fn begin(
+        program: &Path,
+        job: u64,
+        elsewhere: &Elsewhere,
+        network: &str,
+        patience: Patience,
+    ) -> Result<CopyStore, KeeperError> {
+        let network = (!network.is_empty()).then(|| ["--network".into(), network.into()]);
+        let arguments: Vec<OsString> = network.into_iter().flatten().collect();
+        let patience = Patience { end: Duration::ZERO, ..patience };
+        let mut running = Running::start(program, "copies", &arguments, false, patience)?;
+        let (introduction, files) = elsewhere.introduction(job);
+        running.put(&introduction, &files)?;
+        Ok(CopyStore { running, introduction, address: String::new(), heard: Heard::default() })
+    }
+
+    /// Whether it has begun to listen, which it is told once.
+    ///
+    /// # Errors
+    /// [`KeeperError`]: it has ended, or does not answer, or has not answered yet.
+    pub fn listen(&mut self) -> Result<bool, KeeperError> {
+        if !self.address.is_empty() {
+            return Ok(false);
+        }
+        match self.running.exchange(&self.introduction, &[], &mut self.heard)? {
+            (Packet::Listens { address }, _) => self.address = address,
+            (other, _) => return Err(unasked(&other).into()),
+        }
+        Ok(true)
+    }
+
+    /// Where it listens; empty if it does not yet.
     pub fn address(&self) -> &str {
         &self.address
     }

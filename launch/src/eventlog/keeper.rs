@@ -25,6 +25,10 @@ use taffrail_logging::store::{
     left, packed_header,
 };
 
+/// What events are asked for, as a number of the question: those for a copy may lack the last ones of a rank that has ended since.
+const FOR_RESTART: u64 = 0;
+const FOR_COPY: u64 = 1;
+
 /// Keeps the events of ranks: as long as it lives, no event that is stable is lost by killing ranks
 /// or event loggers; with [`Keeping::Node`], by killing all but one of these.
 #[derive(Debug)]
@@ -42,6 +46,7 @@ pub struct Keeper {
     /// Where loggers copy to other nodes, and those that know it.
     targets: BTreeMap<usize, Target>,
     informed: BTreeSet<usize>,
+    patience: Patience,
 }
 
 /// The memory of one rank.
@@ -85,6 +90,7 @@ impl Keeper {
             elsewhere: None,
             targets: BTreeMap::new(),
             informed: BTreeSet::new(),
+            patience: Patience::OF_LOGGER,
         };
         for &(rank, set) in ranks {
             let held = keeper.hold(rank, set)?;
@@ -102,6 +108,11 @@ impl Keeper {
             Keeping::Process => Some(new_store(&packed_header(Owner { rank, job: self.job }))?),
         };
         Ok(Held { set, ring, store, before: None })
+    }
+
+    /// How loggers are waited for that are started from now on.
+    pub fn set_patience(&mut self, patience: Patience) {
+        self.patience = patience;
     }
 
     /// Lets each of the loggers behind the first copy to another node, before they are started.
@@ -193,13 +204,24 @@ impl Keeper {
         if self.loggers.len() == 1 {
             self.copies.gone(0);
         }
+        self.start_missing()
+    }
+
+    /// As [`start`](Self::start), after [`KeeperError::Unanswered`]: what was done is not done again.
+    ///
+    /// # Errors
+    /// Those of `start`.
+    pub fn start_missing(&mut self) -> Result<(), KeeperError> {
         self.find_gone();
         loop {
             match self.copies.next() {
                 CopyStep::Start { copy } => self.start_one(copy)?,
                 CopyStep::Serve { copy, rank, from } => {
                     let served = self.serve(copy, rank, from);
-                    served.map_err(|error| self.not_served(copy, error))?;
+                    served.map_err(|error| match error {
+                        KeeperError::Unanswered => error,
+                        error => self.not_served(copy, error),
+                    })?;
                 }
                 CopyStep::Lost => {
                     let copies = self.loggers.len() as u32;
@@ -245,7 +267,7 @@ impl Keeper {
         // The one before it has ended first.
         self.loggers[copy] = None;
         let mut running =
-            Running::start(&self.program, "eventlog", &arguments, in_memory, Patience::OF_LOGGER)?;
+            Running::start(&self.program, "eventlog", &arguments, in_memory, self.patience)?;
         if let Some(elsewhere) = elsewhere {
             let (packet, files) = elsewhere.introduction(self.job);
             running.say(&packet, &files)?;
@@ -258,15 +280,20 @@ impl Keeper {
 
     /// Lets a logger serve a rank, with what another one has of it.
     fn serve(&mut self, copy: usize, rank: u32, from: Option<usize>) -> Result<(), KeeperError> {
+        let (set, job, capacity) = (self.ranks[&rank].set, self.job, self.capacity);
+        let members = self.ranks.values().filter(|other| other.set == set).count() as u32;
+        let packet = Packet::Serve { rank, job, capacity, set: set as u32, members };
+        let is_asked = self.loggers[copy].as_ref().is_some_and(|it| it.is_asked(&packet));
         let known = match self.keeping {
+            _ if is_asked => None,
             Keeping::Node { .. } if from.is_none() && self.ranks[&rank].before.is_some() => None,
             Keeping::Node { .. } if from.is_none() => {
                 Some(new_store(&packed_header(Owner { rank, job: self.job }))?)
             }
-            Keeping::Node { .. } => match self.download(rank) {
+            Keeping::Node { .. } => match self.download_for(rank, FOR_COPY) {
                 Ok(download) => Some(download.file),
                 // The next step reports that no copy is left.
-                Err(KeeperError::Channel(ChannelError::Closed) | KeeperError::Silent(_)) => {
+                Err(KeeperError::Channel(ChannelError::Closed) | KeeperError::Silent { .. }) => {
                     return Ok(());
                 }
                 Err(error) => return Err(error),
@@ -277,9 +304,6 @@ impl Keeper {
         let known = known.as_ref().or(held.before.as_ref());
         let files = [Some(&held.ring), held.store.as_ref(), known];
         let files: Vec<BorrowedFd<'_>> = files.into_iter().flatten().map(AsFd::as_fd).collect();
-        let members = self.ranks.values().filter(|other| other.set == held.set).count() as u32;
-        let (job, capacity, set) = (self.job, self.capacity, held.set as u32);
-        let packet = Packet::Serve { rank, job, capacity, set, members };
         let running = self.loggers[copy].as_mut().ok_or(ChannelError::Closed)?;
         running.ask(&packet, &files, &mut self.heard)?;
         self.copies.served(copy);
@@ -316,7 +340,11 @@ impl Keeper {
     /// # Errors
     /// As [`fetch`](Self::fetch).
     pub fn download(&mut self, rank: u32) -> Result<Download, KeeperError> {
-        let packet = Packet::Fetch { rank, epoch: 0 };
+        self.download_for(rank, FOR_RESTART)
+    }
+
+    fn download_for(&mut self, rank: u32, epoch: u64) -> Result<Download, KeeperError> {
+        let packet = Packet::Fetch { rank, epoch };
         let mut why = ChannelError::Closed.into();
         for copy in self.copies.sources() {
             let Some(running) = &mut self.loggers[copy] else { continue };
@@ -324,7 +352,7 @@ impl Keeper {
                 Ok(Some(download)) => return Ok(download),
                 Ok(None) => return Err(unasked(&packet).into()),
                 Err(KeeperError::Channel(ChannelError::Closed)) => {}
-                Err(silent @ KeeperError::Silent(_)) => why = silent,
+                Err(silent @ KeeperError::Silent { .. }) => why = silent,
                 Err(error) => return Err(error),
             }
             self.copies.gone(copy);
@@ -349,11 +377,15 @@ impl Keeper {
     /// [`ChannelError::Closed`] when one is gone and is to be started again. What was said before is told
     /// afterwards.
     pub fn news(&mut self) -> Result<Heard, KeeperError> {
+        let mut read = Ok(());
         for running in &mut self.loggers {
-            let running = running.as_mut().ok_or(ChannelError::Closed)?;
-            running.news(&mut self.heard)?;
+            let of_one = match running {
+                Some(running) => running.news(&mut self.heard),
+                None => Err(ChannelError::Closed.into()),
+            };
+            read = read.and(of_one);
         }
-        Ok(std::mem::take(&mut self.heard))
+        read.map(|()| std::mem::take(&mut self.heard))
     }
 }
 

@@ -35,9 +35,14 @@ pub fn wait_for<T>(limit: Duration, mut ended: impl FnMut() -> Result<Option<T>>
 
 /// Waits for the end of a child that is about to end by itself, and kills it after this time: it may be stopped.
 pub fn end(process: &mut Child, grace: Duration) {
+    end_within(process, grace, PATIENCE);
+}
+
+/// The same, and waits for this time until one that was killed has ended.
+pub fn end_within(process: &mut Child, grace: Duration, limit: Duration) {
     if wait_for(grace, || process.try_wait()).is_err() {
         let _ = process.kill();
-        let _ = wait_for(PATIENCE, || process.try_wait());
+        let _ = wait_for(limit, || process.try_wait());
     }
 }
 
@@ -101,6 +106,13 @@ pub fn group(pid: Pid) -> Option<i32> {
 /// The session of a process, as its [`group`].
 pub fn session(pid: Pid) -> Option<i32> {
     stat(pid.as_raw_pid(), 3)?.parse().ok()
+}
+
+/// The time for which all threads of a process have used processors, in ticks of the kernel; `None` if there is no such
+/// process, or the system does not tell.
+pub fn processor_time(pid: Pid) -> Option<u64> {
+    let ticks = |field| stat(pid.as_raw_pid(), field)?.parse::<u64>().ok();
+    Some(ticks(11)? + ticks(12)?)
 }
 
 /// A field of what the system says of a process, counted from the one behind the name, which may have anything

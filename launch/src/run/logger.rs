@@ -5,7 +5,7 @@ use super::guard::Guard;
 use super::{Failure, own_program, say};
 use crate::eventlog::{
     ChannelError, CopiedCheckpoint, CopyNews, Download, Elsewhere, Keeper, KeeperError, Keeping,
-    Target,
+    Patience, Target,
 };
 use rustix::process::Pid;
 use std::collections::HashMap;
@@ -33,18 +33,29 @@ pub struct Beyond {
     pub moved: Vec<(u32, u32, OwnedFd)>,
     /// The last checkpoints of these.
     pub checkpoints: HashMap<u32, CopiedCheckpoint>,
+    /// How loggers are waited for, if not as on one host.
+    pub patience: Option<Patience>,
 }
 
 pub struct Logger {
     keeper: Keeper,
     deaths: u32,
+    /// Loggers were started that do not serve all ranks yet. Only where nobody waits for them.
+    is_starting: bool,
+    /// All ranks were served once: they may run.
+    has_begun: bool,
+    /// Attempts to start them that have failed, since they served all ranks.
+    failed: u32,
+    /// Between two of these at most.
+    pause: Duration,
     /// There is none any more, and there will be none.
     lost: bool,
 }
 
 impl Logger {
-    /// Starts it, with a ring for each of these ranks. `job` is of this execution alone. Behind each rank stands a number:
-    /// the events of ranks with the same number are stable together.
+    /// Starts it, with a ring for each of these ranks. Where loggers are not waited for, ranks may not run before it
+    /// [has begun](Self::has_begun). `job` is of this execution alone. Behind each rank stands a number: the events of ranks with
+    /// the same number are stable together.
     pub fn start(
         ranks: &[(u32, usize)],
         job: u64,
@@ -54,13 +65,23 @@ impl Logger {
     ) -> Result<Logger, Failure> {
         let mut keeper =
             Keeper::new(own_program::path(), ranks, job, CAPACITY, keeping).map_err(failure)?;
-        let Beyond { elsewhere, targets, moved, .. } = beyond;
+        let Beyond { elsewhere, targets, moved, patience, .. } = beyond;
+        let patience = patience.unwrap_or(Patience::OF_LOGGER);
+        keeper.set_patience(patience);
         moved.into_iter().for_each(|(rank, _, events)| keeper.begin_with(rank, events));
         elsewhere.into_iter().for_each(|elsewhere| keeper.copy_elsewhere(elsewhere));
         for (logger, target) in targets {
             keeper.copy_to(logger, target).map_err(failure)?;
         }
-        let mut logger = Logger { keeper, deaths: 0, lost: false };
+        let mut logger = Logger {
+            keeper,
+            deaths: 0,
+            is_starting: false,
+            has_begun: false,
+            failed: 0,
+            pause: patience.end / TRIES,
+            lost: false,
+        };
         logger.try_to_start(guard)?;
         Ok(logger)
     }
@@ -106,27 +127,57 @@ impl Logger {
     /// Passes on what they have said, and starts again those that are gone. What has become of copies elsewhere.
     pub fn look(&mut self, guard: &Guard) -> Result<Vec<CopyNews>, Failure> {
         loop {
+            let is_complete = self.serves(guard)?;
             match self.keeper.news() {
                 Ok(news) => {
                     news.told.iter().for_each(|told| say(&told.to_string()));
                     return Ok(news.copies);
+                }
+                // Some are missing, and are about to be started.
+                Err(KeeperError::Channel(ChannelError::Closed)) if !is_complete => {
+                    return Ok(Vec::new());
                 }
                 Err(error) => self.start_again(guard, error)?,
             }
         }
     }
 
-    /// All events of a rank whose process has ended, for its successor.
-    pub fn fetch(&mut self, rank: usize, guard: &Guard) -> Result<Download, Failure> {
+    /// Whether all of them serve all ranks. If not, goes on with that as far as it goes without waiting.
+    pub fn serves(&mut self, guard: &Guard) -> Result<bool, Failure> {
+        if self.is_starting {
+            let before: Vec<Pid> = self.pids().collect();
+            let started = self.keeper.start_missing();
+            self.settle(guard, &before, started)?;
+        }
+        Ok(!self.is_starting)
+    }
+
+    /// Whether ranks may run: all were served once. Loggers that are started again serve them while they run.
+    pub fn has_begun(&mut self, guard: &Guard) -> Result<bool, Failure> {
+        Ok(self.has_begun || self.serves(guard)?)
+    }
+
+    /// Whether something is to be tried again without news.
+    pub fn is_starting(&self) -> bool {
+        self.is_starting
+    }
+
+    /// All events of a rank whose process has ended, for its successor. None where loggers are not waited for, and have not answered
+    /// yet: it is to be asked again.
+    pub fn fetch(&mut self, rank: usize, guard: &Guard) -> Result<Option<Download>, Failure> {
         loop {
+            if !self.serves(guard)? {
+                return Ok(None);
+            }
             match self.keeper.download(rank as u32) {
                 Ok(download) => {
                     // Another copy has answered for one that is gone.
                     if self.keeper.lacks_one() {
                         self.start_again(guard, ChannelError::Closed.into())?;
                     }
-                    return Ok(download);
+                    return Ok(Some(download));
                 }
+                Err(KeeperError::Unanswered) => return Ok(None),
                 Err(KeeperError::Refused(why)) => {
                     let why = format!("rank {rank} cannot be started again: {why}");
                     return Err(Failure::new(why));
@@ -139,7 +190,13 @@ impl Logger {
     fn start_again(&mut self, guard: &Guard, error: KeeperError) -> Result<(), Failure> {
         let before: Vec<Pid> = self.pids().collect();
         self.died()?;
-        self.try_to_start(guard)?;
+        self.try_to_start(guard).map_err(|failure| match &error {
+            // What it comes from.
+            KeeperError::Silent { .. } => {
+                Failure { why: format!("{}: {error}", failure.why), ..failure }
+            }
+            _ => failure,
+        })?;
         let why = match error {
             KeeperError::Channel(ChannelError::Closed) => "has ended".to_owned(),
             other => format!("is of no use ({other})"),
@@ -165,30 +222,54 @@ impl Logger {
     }
 
     fn try_to_start(&mut self, guard: &Guard) -> Result<(), Failure> {
-        let mut attempt = 1;
+        // While the numbers of those before cannot be used by anybody else.
+        self.forget(guard);
+        let started = self.keeper.start();
+        self.settle(guard, &[], started)
+    }
+
+    /// What has come of an attempt to start them; it is made again where that may help. The guard knows of those `before`.
+    fn settle(
+        &mut self,
+        guard: &Guard,
+        before: &[Pid],
+        started: Result<(), KeeperError>,
+    ) -> Result<(), Failure> {
+        let (mut known, mut started) = (before.to_vec(), started);
         loop {
-            // While the numbers of those before cannot be used by anybody else.
-            self.forget(guard);
-            match self.keeper.start() {
-                Ok(()) => {
-                    self.pids().for_each(|pid| guard.watch(pid));
+            let error = match started {
+                Ok(()) | Err(KeeperError::Unanswered) => {
+                    self.is_starting = started.is_err();
+                    self.has_begun |= started.is_ok();
+                    self.failed *= u32::from(self.is_starting);
+                    let now: Vec<Pid> = self.pids().collect();
+                    known
+                        .iter()
+                        .filter(|pid| !now.contains(pid))
+                        .for_each(|pid| guard.forget(*pid));
+                    now.iter().filter(|pid| !known.contains(pid)).for_each(|pid| guard.watch(*pid));
                     return Ok(());
                 }
+                Err(error) => error,
+            };
+            match error {
                 // Killed while it was started.
-                Err(KeeperError::Channel(ChannelError::Closed)) => self.died()?,
-                Err(error) => {
+                KeeperError::Channel(ChannelError::Closed) => self.died()?,
+                error => {
+                    self.failed += 1;
                     let stays = matches!(
                         error,
                         KeeperError::Refused(_) | KeeperError::Ended(_) | KeeperError::Lost { .. }
                     );
-                    if stays || attempt >= TRIES {
-                        self.lost = true;
+                    if stays || self.failed >= TRIES {
+                        (self.lost, self.is_starting) = (true, false);
                         return Err(failure(error));
                     }
-                    std::thread::sleep(Duration::from_millis(1 << attempt));
-                    attempt += 1;
+                    std::thread::sleep(Duration::from_millis(1 << self.failed).min(self.pause));
                 }
             }
+            known.drain(..).for_each(|pid| guard.forget(pid));
+            started = self.keeper.start();
         }
     }
 

@@ -132,13 +132,14 @@ impl Recovery {
     }
 
     /// A rank has ended and is about to be restarted: gets its events ready for its next incarnation, and returns what there
-    /// is for that.
-    pub fn recover(&mut self, rank: usize, guard: &Guard) -> Result<LeftBehind, Failure> {
-        let download = self.logger.fetch(rank, guard)?;
+    /// is for that. None as in [`Logger::fetch`].
+    pub fn recover(&mut self, rank: usize, guard: &Guard) -> Result<Option<LeftBehind>, Failure> {
+        let Some(download) = self.logger.fetch(rank, guard)? else { return Ok(None) };
         let files = self.files.get_mut(&rank);
         let last = files.map(RankFiles::begin_again).transpose()?.flatten();
         self.replays.insert(rank, download.file);
-        Ok(LeftBehind { events: download.count, checkpoint: last.map(last_checkpoint) })
+        let checkpoint = last.map(last_checkpoint);
+        Ok(Some(LeftBehind { events: download.count, checkpoint }))
     }
 
     /// The events that a rank replays, once.

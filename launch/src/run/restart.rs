@@ -88,8 +88,9 @@ impl Job<'_> {
         let Some(recovery) = &mut self.recovery else { return Ok(Vec::new()) };
         let mut events = Vec::new();
         for &rank in ranks {
+            // Its loggers are waited for.
             let left = recovery.recover(rank, &self.guard)?;
-            events.push(Event::recovered(rank, left));
+            events.extend(left.map(|left| Event::recovered(rank, left)));
         }
         Ok(events)
     }

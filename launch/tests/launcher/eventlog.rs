@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Child;
-use taffrail_launch::eventlog::{ChannelError, Keeper, KeeperError, Keeping, What};
+use taffrail_launch::eventlog::{ChannelError, Keeper, KeeperError, Keeping, Patience, What};
 use taffrail_logging::Event;
 use taffrail_logging::store::{
     Durability, FILE_HEADER, Memory, Owner, RingShape, RingWriter, Words, read_events,

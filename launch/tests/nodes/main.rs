@@ -30,6 +30,7 @@ mod ssh;
 #[path = "../../../tests/common/sshd.rs"]
 mod sshd;
 mod starts;
+mod stopped_loggers;
 mod stores;
 mod strangers;
 

@@ -31,9 +31,17 @@ pub enum KeeperError {
     /// The logger has refused; starting it again does not help.
     #[error(transparent)]
     Refused(Told),
-    /// The logger does not answer.
-    #[error("the event logger has not answered for {} s; kill it, and start it again", .0.as_secs())]
-    Silent(Duration),
+    /// The process does not answer, and counts as gone.
+    #[error("process {pid} has neither answered nor used a processor for {} s (was it stopped?)", .patience.as_secs_f32())]
+    Silent {
+        /// Its number.
+        pid: i32,
+        /// For how long.
+        patience: Duration,
+    },
+    /// The answer is not there yet. The same is to be tried again later, when there is news.
+    #[error("there is no answer yet")]
+    Unanswered,
     /// No logger is left that has the events.
     #[error(
         "all {copies} event loggers are gone, and what they had with them: no rank can be started again"

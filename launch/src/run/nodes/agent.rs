@@ -1,4 +1,7 @@
 //! `taffrail agent`: starts and watches the ranks of one node, as the launcher says on its standard input.
+//!
+//! One loop does all of it, and renews the lease of the node, which ends if a turn takes too long: no turn waits for another process
+//! (*no-turn-waits*, [`waiting`]).
 
 mod bound;
 mod copies;
@@ -10,6 +13,7 @@ mod program;
 mod rank;
 mod recovery;
 mod reports;
+mod waiting;
 
 use super::channel::Channel;
 use super::invitation::Invitation;
@@ -26,8 +30,9 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use taffrail_agent::Agent;
-use taffrail_agent::agent::{Action, Event};
+use taffrail_agent::agent::{Action, Event, State};
 use taffrail_agent::wire::{Direction, Hello, Item};
+use waiting::HeldFrames;
 
 /// How long the last frames wait for the launcher.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -76,6 +81,7 @@ struct Process {
     signals: Signals,
     /// From WELCOME on.
     job: Option<Job>,
+    held: HeldFrames,
     exit: Option<u8>,
 }
 
@@ -94,7 +100,8 @@ impl Process {
         let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
         let signals = Signals::catch()?;
         let (state, actions) = Agent::new(boot_time(), hello());
-        let mut process = Process { state, channel: Some(channel), signals, job: None, exit: None };
+        let (channel, held) = (Some(channel), HeldFrames::default());
+        let mut process = Process { state, channel, signals, job: None, held, exit: None };
         process.carry_out_all(actions);
         Ok(process)
     }
@@ -114,12 +121,36 @@ impl Process {
                 // Before the ends of those that have counted it.
                 events.insert(1, Event::Refused(job.refused.0.counted()));
             }
-            events.into_iter().for_each(|event| self.dispatch(event));
+            for event in events {
+                let is_starting = self.is_starting();
+                if let Some(event) = self.held.pass(event, is_starting) {
+                    self.dispatch(event);
+                }
+            }
+            self.resume();
         }
         self.send_last();
         // The guard ends with it, and whatever is left of the job.
         self.job = None;
         Ok(self.exit.unwrap_or(1))
+    }
+
+    /// Whether a START waits, and with it the frames behind it.
+    fn is_starting(&self) -> bool {
+        self.job.as_ref().is_some_and(Job::is_starting)
+    }
+
+    /// Goes on with orders that have waited for an answer, if the lease holds.
+    fn resume(&mut self) {
+        self.dispatch(Event::Tick);
+        let serves = matches!(self.state.state(), State::Serving | State::Ending);
+        let resumed = self.job.as_mut().filter(|_| serves).map(Job::resume);
+        resumed.into_iter().flatten().for_each(|event| self.dispatch(event));
+        while !self.is_starting()
+            && let Some(event) = self.held.next()
+        {
+            self.dispatch(event);
+        }
     }
 
     fn wait(&self) -> Result<Vec<Source>, Failure> {

@@ -104,6 +104,39 @@ fn who_is_found_to_be_gone_when_it_is_asked_is_to_be_started_again() {
     assert_eq!(keeper.sockets().count(), COPIES as usize);
 }
 
+/// What an agent asks and does not wait for is done all the same, also when the first one that is asked stands still.
+#[test]
+fn loggers_that_are_not_waited_for_serve_and_answer() {
+    let mut keeper = copies(&[0, 0]);
+    let (answer, end) = (Duration::from_millis(500), Duration::from_millis(100));
+    keeper.set_patience(Patience { answer, end, waits: false });
+    fn answered<T>(answer: Result<T, KeeperError>) -> Option<T> {
+        match answer {
+            Err(KeeperError::Unanswered) => None,
+            other => Some(other.unwrap()),
+        }
+    }
+    let fetched = |keeper: &mut Keeper| {
+        let mut events = None;
+        soon(|| {
+            events = answered(keeper.fetch(0));
+            events.is_some()
+        });
+        events.unwrap().len() as u64
+    };
+    assert!(answered(keeper.start()).is_none(), "it does not wait");
+    assert!(soon(|| answered(keeper.start_missing()).is_some()));
+    let mut writer = rank(&keeper, 0);
+    assert!(soon(|| stable(&keeper, 0) > 2 * CAPACITY));
+    kill_process(pid(&keeper, 0), Signal::STOP).unwrap();
+    kill(&mut writer);
+    assert_eq!(fetched(&mut keeper), written(&keeper, 0));
+    assert!(keeper.lacks_one());
+    assert!(soon(|| answered(keeper.start_missing()).is_some()));
+    kill_loggers(&keeper, others(0));
+    assert_eq!(fetched(&mut keeper), written(&keeper, 0), "it has what another one had");
+}
+
 #[test]
 fn when_all_are_killed_it_is_said() {
     let mut keeper = copies(&[0, 0]);

@@ -5,9 +5,10 @@ use super::job::Job;
 use super::recovery::failed;
 use crate::eventlog::{
     Announcing, ChannelError, CheckpointCopier, CopiedCheckpoint, CopyNews, CopyStore, Download,
-    KeeperError, Target,
+    KeeperError, Patience, Target,
 };
 use crate::run::{Failure, in_words, own_program, say};
+use rustix::process::Pid;
 use std::collections::{BTreeMap, BTreeSet};
 use taffrail_agent::RankIncarnation;
 use taffrail_agent::agent::Event;
@@ -19,12 +20,17 @@ const MAX_DEATHS: u32 = 100;
 /// Who copies checkpoints, beside the loggers of the groups of ranks with their numbers.
 const CHECKPOINTS: usize = usize::MAX;
 
+/// The events of a rank of a lost node, and its last checkpoint.
+pub type CopyOfRank = (Download, Option<CopiedCheckpoint>);
+
 #[derive(Default)]
 pub struct Copies {
     /// Where copies for others are kept.
     pub store: Option<CopyStore>,
     /// Orders to bring a log to another node, which the copy store has: whose, and by which order it has the log.
     brings: BTreeMap<u64, (RankIncarnation, u64)>,
+    /// Events that the copy store has handed out, as long as their checkpoint is missing: whose, and by which order.
+    fetched: Option<(u32, u64, Download)>,
     deaths: u32,
     /// Those of this node: one for each event logger behind the first.
     elsewhere: Vec<Copy>,
@@ -96,8 +102,15 @@ impl Copies {
     /// What has become of that, for the launcher, unless the copy store is gone.
     fn brought(&mut self) -> Result<Vec<Event>, KeeperError> {
         let Some(store) = self.store.as_mut() else { return Ok(Vec::new()) };
-        let news = store.news()?;
         let mut events = Vec::new();
+        match store.listen() {
+            Ok(true) => {
+                events.push(Event::Say(Frame::Store { address: store.address().to_owned() }));
+            }
+            Ok(false) | Err(KeeperError::Unanswered) => {}
+            Err(error) => return Err(error),
+        }
+        let news = store.news()?;
         for news in news {
             let (order, why) = match news {
                 CopyNews::Copied { epoch } => (epoch, String::new()),
@@ -118,48 +131,51 @@ impl Copies {
         lost.map(event).collect()
     }
 
-    /// The events of a rank of a lost node, and its last checkpoint, as this order has brought them here.
-    pub fn fetch(
-        &mut self,
-        rank: u32,
-        epoch: u64,
-    ) -> Result<(Download, Option<CopiedCheckpoint>), Failure> {
+    /// The events of a rank of a lost node, and its last checkpoint, as this order has brought them here. None: the copy
+    /// store has not answered yet, and is to be asked again, before it is asked for another rank.
+    pub fn fetch(&mut self, rank: u32, epoch: u64) -> Result<Option<CopyOfRank>, Failure> {
         let lost = Failure::new;
         let none = || lost("no copies are kept here".to_owned());
-        let store = self.store.as_mut().ok_or_else(none)?;
-        let events = store.fetch(rank, epoch);
-        let both = events.and_then(|events| Ok((events, store.fetch_checkpoint(rank, epoch)?)));
-        both.map_err(|error| match error {
-            KeeperError::Refused(told) => lost(told.text),
-            other => lost(format!("the copy of its events is gone: {other}")),
-        })
+        // One that does not listen yet has none.
+        let store = self.store.as_mut().filter(|store| !store.address().is_empty());
+        let store = store.ok_or_else(none)?;
+        let before = self.fetched.take().filter(|(of, by, _)| (*of, *by) == (rank, epoch));
+        let events = before.map_or_else(|| store.fetch(rank, epoch), |(_, _, events)| Ok(events));
+        let both = events.and_then(|events| match store.fetch_checkpoint(rank, epoch) {
+            Err(KeeperError::Unanswered) => {
+                self.fetched = Some((rank, epoch, events));
+                Err(KeeperError::Unanswered)
+            }
+            checkpoint => Ok((events, checkpoint?)),
+        });
+        match both {
+            Ok(both) => Ok(Some(both)),
+            Err(KeeperError::Unanswered) => Ok(None),
+            Err(KeeperError::Refused(told)) => Err(lost(told.text)),
+            Err(other) => Err(lost(format!("the copy of its events is gone: {other}"))),
+        }
     }
 }
 
 impl Job {
-    /// Starts the copy store, where there is to be one, and reports its address.
+    /// Starts the copy store, where there is to be one. Its address is reported when it listens.
     pub fn keep_copies(&mut self) -> Option<Event> {
-        let started = self.start_store();
-        started.unwrap_or_else(|failure| Some(failed(failure)))
+        self.start_store().err().map(failed)
     }
 
-    fn start_store(&mut self) -> Result<Option<Event>, Failure> {
-        let Some(elsewhere) = self.elsewhere()? else { return Ok(None) };
+    fn start_store(&mut self) -> Result<(), Failure> {
+        let Some(elsewhere) = self.elsewhere()? else { return Ok(()) };
         let job = job_digest(&self.about.name);
         let program = own_program::path();
-        // This agent renews its lease behind an answer.
-        let patience = self.about.lease / 2;
-        let store = CopyStore::start(&program, job, &elsewhere, &self.network, patience);
-        let store = store.map_err(|error| {
-            Failure::new(format!("copies of the events of other nodes cannot be kept: {error}"))
-        })?;
+        let patience = Patience::of_agent(self.about.lease);
+        let store = CopyStore::begin(&program, job, &elsewhere, &self.network, patience);
+        let store = store.map_err(|error| not_kept(&error))?;
         self.guard.watch(store.pid());
-        let address = store.address().to_owned();
         self.logs.copies.store = Some(store);
         if self.logs.copies.elsewhere.is_empty() {
             self.start_copiers(job)?;
         }
-        Ok(Some(Event::Say(Frame::Store { address })))
+        Ok(())
     }
 
     fn start_copiers(&mut self, job: u64) -> Result<(), Failure> {
@@ -191,17 +207,27 @@ impl Job {
         let is_there = store.is_none_or(|store| store.socket().is_some());
         let events = match said {
             Ok(events) if is_there => return events,
+            Err(error) if store.is_some_and(|store| store.address().is_empty()) => {
+                let failure = not_kept(&error);
+                self.end_store();
+                return vec![failed(failure)];
+            }
             said => said.unwrap_or_default(),
         };
+        self.logs.copies.fetched = None;
         let lost = self.logs.copies.give_up(|_| true, "the copy store that has it has ended");
         events.into_iter().chain(lost).chain(self.replace_store()).collect()
     }
 
-    fn replace_store(&mut self) -> Option<Event> {
+    /// Which one was ended.
+    fn end_store(&mut self) -> Option<Pid> {
         let store = self.logs.copies.store.take()?;
-        let pid = store.pid();
-        self.guard.forget(pid);
-        drop(store);
+        self.guard.forget(store.pid());
+        Some(store.pid())
+    }
+
+    fn replace_store(&mut self) -> Option<Event> {
+        let pid = self.end_store()?;
         self.logs.copies.deaths += 1;
         if self.logs.copies.deaths > MAX_DEATHS {
             let deaths = self.logs.copies.deaths;
@@ -211,6 +237,11 @@ impl Job {
         say(&format!("the copy store (pid {pid}) has ended; another one is filled again"));
         self.keep_copies()
     }
+}
+
+/// Why there is no copy store.
+fn not_kept(error: &KeeperError) -> Failure {
+    Failure::new(format!("copies of the events of other nodes cannot be kept: {error}"))
 }
 
 /// What groups of ranks have carried out of an order.

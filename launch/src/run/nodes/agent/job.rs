@@ -5,6 +5,7 @@ use super::interfaces;
 use super::program::Defined;
 use super::rank::NodeRank;
 use super::recovery::NodeLogs;
+use super::waiting::Waiting;
 use super::{Source, Watched};
 use crate::run::addresses;
 use crate::run::event_loop::DELIVERY;
@@ -28,7 +29,7 @@ use std::time::{Duration, Instant};
 use taffrail_agent::agent::{self, Action, Event};
 use taffrail_agent::client::memory::{MemoryError, RefusedMemory, RosterMemory, create_secret};
 use taffrail_agent::roster::{JobState, RankState, Writer, job_digest};
-use taffrail_agent::wire::{End, Frame, Level, Reach, Stream};
+use taffrail_agent::wire::{Frame, Level, Reach, Stream};
 use taffrail_agent::{Agent, NodeId, RankIncarnation};
 
 /// What WELCOME has said, and what was made of it.
@@ -46,6 +47,8 @@ pub struct Job {
     pub programs: BTreeMap<u32, Defined>,
     /// Of a job whose messages are logged.
     pub logs: NodeLogs,
+    /// Orders that wait for its loggers or its copy store.
+    pub(super) waiting: Waiting,
     pub(super) server: Server,
     pub members: Members,
     /// If ranks that hang are to be reported.
@@ -56,7 +59,7 @@ pub struct Job {
     deadline: Duration,
     pub(super) ranks: BTreeMap<usize, NodeRank>,
     /// All that were started here.
-    started: BTreeSet<usize>,
+    pub(super) started: BTreeSet<usize>,
     /// Those that are over. What they have left behind is known by the outputs that it holds.
     pub(super) over: Vec<Rank>,
     /// Bytes of output that may be read in this turn.
@@ -84,6 +87,7 @@ impl Job {
             nodes: vec![0; ranks],
             programs: BTreeMap::new(),
             logs: NodeLogs::default(),
+            waiting: Waiting::default(),
             server: Server::of_node(ranks, about.name.clone()),
             members: Members::new(about.ranks),
             heartbeats: (about.care.heartbeat_ms > 0).then(|| {
@@ -150,7 +154,7 @@ impl Job {
             Action::AskHeld(number) => return self.ask_held(number),
             Action::Held(determinants) => self.logs.held.take_in(&determinants),
             Action::Spawn { life, app, generations } => {
-                return vec![self.spawn(life, app, &generations)];
+                return self.spawn(life, app, generations).into_iter().collect();
             }
             Action::Kill(life) => {
                 self.ranks.get(&index(life)).iter().for_each(|rank| rank.kill());
@@ -158,6 +162,7 @@ impl Job {
             Action::KillAll => {
                 self.delivery.get_or_insert(Instant::now() + DELIVERY);
                 self.ranks.values().for_each(NodeRank::kill);
+                return self.cancel_start().into_iter().collect();
             }
             Action::Signal(signal, reach) => self.signal(signal, reach),
             Action::Input(life, bytes) => {
@@ -172,31 +177,6 @@ impl Job {
             Action::Send(_) | Action::Set(_) | Action::Report(_) | Action::Exit(_) => {}
         }
         Vec::new()
-    }
-
-    fn spawn(&mut self, life: RankIncarnation, app: u32, generations: &[u32]) -> Event {
-        let number = index(life);
-        match self.logs.are_kept() {
-            // Each on a node of its own, as on one host: all messages of an MPI are to pass the provider.
-            true => self.server.set_nodes(&(0..).take(self.nodes.len()).collect::<Vec<_>>()),
-            false => self.server.set_nodes(&self.nodes),
-        }
-        self.server.set_app(number, app as usize);
-        if life.incarnation.0 > 0 {
-            crate::mpi::remove_left_behind(&self.about.name, [number]);
-        }
-        let env = self.log_env(life, app, generations);
-        match env.and_then(|env| NodeRank::start(self, life, app, env)) {
-            Ok(rank) => {
-                let pid = rank.pid();
-                self.started.insert(number);
-                self.ranks.insert(number, rank);
-                Event::Started { life, pid: pid.as_raw_pid().unsigned_abs() }
-            }
-            Err(Failure { status, why }) => {
-                Event::Ended { life, end: End::NotStarted(status.into(), why) }
-            }
-        }
     }
 
     fn signal(&mut self, number: i32, reach: Reach) {
@@ -232,7 +212,8 @@ impl Job {
     pub fn due(&self) -> Option<Instant> {
         let of_delivery = self.delivery.filter(|_| self.ranks.values().any(NodeRank::has_ended));
         let of_heartbeats = self.heartbeats.as_ref().map(Heartbeats::due);
-        of_delivery.into_iter().chain(self.logs.due()).chain(of_heartbeats).min()
+        let of_logs = self.logs.due().into_iter().chain(self.look_due());
+        of_delivery.into_iter().chain(of_logs).chain(of_heartbeats).min()
     }
 
     /// A turn begins.

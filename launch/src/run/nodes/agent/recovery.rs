@@ -5,7 +5,7 @@ use super::Watched;
 use super::copies::Copies;
 use super::held::HeldTables;
 use super::job::Job;
-use crate::eventlog::{CheckpointCopier, CopiedCheckpoint, Download, Elsewhere};
+use crate::eventlog::{CheckpointCopier, CopiedCheckpoint, Download, Elsewhere, Patience};
 use crate::run::failures::Logged;
 use crate::run::logger::Beyond;
 use crate::run::nodes::{index, logging};
@@ -77,6 +77,13 @@ impl NodeLogs {
         watched.extend(store.map(|fd| (Source::CopyStore, fd, PollFlags::IN)));
         let copier = self.copies.copiers().map(CheckpointCopier::bell);
         watched.extend(copier.map(|fd| (Source::Logger, fd, PollFlags::IN)));
+    }
+
+    /// Whether loggers do not serve yet, or the copy store does not listen yet.
+    pub fn are_starting(&self) -> bool {
+        let mut stores = self.copies.store.iter();
+        self.kept.iter().any(|kept| kept.logger.is_starting())
+            || stores.any(|store| store.address().is_empty())
     }
 
     /// The processes of loggers and of the copy store.
@@ -161,6 +168,7 @@ impl Job {
         self.nodes[index(life)] = node;
         if node != self.about.node {
             let is_former = |moved: &Moved| moved.incarnation <= life.incarnation.0;
+            self.waiting.placed_elsewhere(life);
             self.logs.moved.retain(|rank, moved| *rank != life.rank || !is_former(moved));
         }
     }
@@ -170,38 +178,25 @@ impl Job {
         self.logs.pids().for_each(|pid| self.guard.forget(pid));
     }
 
-    /// What a rank that has ended leaves for its next incarnation: here, or, by an order to copy, on another node.
-    pub fn recover(&mut self, life: RankIncarnation, copy: u64) -> Vec<Event> {
-        let left = match copy {
-            0 => self.try_to_recover(index(life)),
-            _ => self.try_to_take_over(life, copy),
-        };
-        let recovered = match left {
-            Ok(left) => Event::Recovered { life, left },
-            // It may be elsewhere, too.
-            Err(failure) if copy > 0 => Event::Brought { life, epoch: copy, why: failure.why },
-            Err(failure) => failed(failure),
-        };
-        // The copy store may have said something else before it has answered, or have ended.
-        [recovered].into_iter().chain(self.check_store()).collect()
-    }
-
-    fn try_to_recover(&mut self, rank: usize) -> Result<LeftBehind, Failure> {
+    /// What a rank of this node leaves; none if that is not known yet.
+    pub(super) fn try_to_recover(&mut self, rank: usize) -> Result<Option<LeftBehind>, Failure> {
         if let Some(moved) = self.logs.moved.get(&(rank as u32)) {
-            return Ok(moved.left);
+            return Ok(Some(moved.left));
         }
         let unknown = || Failure::new(format!("rank {rank} was not started on this node"));
         let kept = self.logs.of_mut(rank).ok_or_else(unknown)?;
         kept.recover(rank, &self.guard)
     }
 
-    fn try_to_take_over(
+    /// What a rank of another node leaves, of which this one has a copy; none if it is not there yet.
+    pub(super) fn try_to_take_over(
         &mut self,
         life: RankIncarnation,
         copy: u64,
-    ) -> Result<LeftBehind, Failure> {
+    ) -> Result<Option<LeftBehind>, Failure> {
         let owner = Owner { rank: life.rank, job: job_digest(&self.about.name) };
-        let (mut download, checkpoint) = self.logs.copies.fetch(life.rank, copy)?;
+        let fetched = self.logs.copies.fetch(life.rank, copy)?;
+        let Some((mut download, checkpoint)) = fetched else { return Ok(None) };
         if self.logs.are_causal() {
             download = self.logs.held.complete(owner, self.about.ranks, download)?;
         }
@@ -211,28 +206,34 @@ impl Job {
         let left = LeftBehind { events: count, checkpoint: last.map(last_checkpoint) };
         let incarnation = life.incarnation.0 + 1;
         self.logs.moved.insert(life.rank, Moved { incarnation, left, events, checkpoint });
-        Ok(left)
+        Ok(Some(left))
     }
 
-    /// What a rank is given so that it logs, and its events to replay.
+    /// What a rank is given so that it logs, and its events to replay; none as long as its event logger has not begun.
     pub fn log_env(
         &mut self,
         life: RankIncarnation,
         app: u32,
         generations: &[u32],
-    ) -> Result<RankEnv, Failure> {
-        let Some(logging) = &self.logs.logging else { return Ok(RankEnv::default()) };
+    ) -> Result<Option<RankEnv>, Failure> {
+        let without = || Ok(Some(RankEnv::default()));
+        let Some(logging) = &self.logs.logging else { return without() };
         let rank = index(life);
         if self.logs.of(rank).is_none() {
             let logged = logging::of_wire(logging);
             let kept = self.keep(logged, life.rank, app)?;
             self.logs.kept.push(kept);
         }
-        let Some(kept) = self.logs.of(rank) else { return Ok(RankEnv::default()) };
+        let guard = &self.guard;
+        let Some(kept) = self.logs.of_mut(rank) else { return without() };
+        if !kept.logger.has_begun(guard)? {
+            return Ok(None);
+        }
+        let Some(kept) = self.logs.of(rank) else { return without() };
         for copier in self.logs.copies.copiers() {
             kept.checkpoint_source(rank)?.into_iter().for_each(|source| copier.add(source));
         }
-        let Some(kept) = self.logs.of_mut(rank) else { return Ok(RankEnv::default()) };
+        let Some(kept) = self.logs.of_mut(rank) else { return without() };
         let replay = kept.take_replay(rank);
         let mut env = kept.env(rank, life.incarnation.0, replay, generations.iter().copied())?;
         let has_moved = kept.began_elsewhere;
@@ -241,7 +242,7 @@ impl Job {
             let table = env.inherit(&self.logs.held.of(owner, has_moved)?)?;
             env.tell("TAFFRAIL_HELD", &[table]);
         }
-        Ok(env)
+        Ok(Some(env))
     }
 
     /// Makes what outlives the processes of the ranks that began on this node, or of a set that was moved here.
@@ -272,7 +273,8 @@ impl Job {
         let spill = spill_folder_of(spill);
         let job = job_digest(&self.about.name);
         let targets = self.logs.copies.targets();
-        let beyond = Beyond { elsewhere: self.elsewhere()?, targets, moved, checkpoints };
+        let (elsewhere, patience) = (self.elsewhere()?, Some(Patience::of_agent(self.about.lease)));
+        let beyond = Beyond { elsewhere, targets, moved, checkpoints, patience };
         let mut kept = Recovery::new(logged, &ranks, job, (&spill, None), beyond, &self.guard)?;
         kept.began_elsewhere = has_moved;
         Ok(kept)
