@@ -121,3 +121,42 @@ fn a_sender_of_long_messages_that_is_far_ahead_waits() {
         }
     }
 }
+
+/// Sends of each length: in the end nothing fits between two of them that is as long as an acknowledgement.
+const BOTH_WAYS: [(usize, usize); 4] = [(1000, 2000), (8, 30_000), (16 << 10, 200), (40, 20_000)];
+
+/// Sends before it receives, as the other one does. The first of them are sent before there is a link.
+#[test]
+fn a_rank_that_floods_and_is_flooded() {
+    if std::env::var(FOLDER).is_err() {
+        return;
+    }
+    let (_job, mut ep) = joined();
+    let other = 1 - ep.rank();
+    let all = bytes(40_000, 0);
+    let mut into = vec![1; 16 << 10];
+    for (len, count) in BOTH_WAYS {
+        ep.scope(|scope| {
+            let send = |number: usize| scope.isend((other, 2), &all[number % 1000..][..len]);
+            let sends: Vec<Request> = (0..count).map(send).collect::<Result<_, _>>()?;
+            for number in 0..count {
+                let status = scope.endpoint().recv((other, 2), &mut into)?;
+                assert!(into[..status.len] == all[number % 1000..][..len], "message {number}");
+            }
+            scope.wait_all(&sends)
+        })
+        .unwrap();
+    }
+    line(&format!("rank {}: all", ep.rank()));
+}
+
+#[test]
+fn two_ranks_that_flood_each_other_both_get_on() {
+    for options in [&[][..], &["--logging", "pessimistic"]] {
+        let job = Job::on("a:1,b:1").with(&["--network", "lo", "-n", "2"]).with(options);
+        let job = job.with(&["env", &format!("{FOLDER}=-")]);
+        let ended = job.with(&program("floods::a_rank_that_floods_and_is_flooded")).run();
+        let expected = (0, vec!["rank 0: all", "rank 1: all"]);
+        assert_eq!((ended.status, said(&ended)), expected, "{}{}", ended.out, ended.err);
+    }
+}
