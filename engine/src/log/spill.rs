@@ -4,9 +4,9 @@ use super::host::{SpillError, SpillStore, Spilled};
 use crate::{Error, NotNow};
 use taffrail_fabric::MemoryError;
 
-/// How often others, of which there may be thousands in a turn, find no room before what was read and not taken is dropped: who wanted it has died meanwhile, or has
+/// How often others find no room before what was read and not taken is dropped: who wanted it has died meanwhile, or has
 /// no room towards its peer.
-const PATIENCE: u32 = 1 << 14;
+const PATIENCE: u32 = 1000;
 
 /// Segments in the spill store, and those on their way there and back.
 pub(crate) struct SpilledSegments<S> {
