@@ -92,7 +92,7 @@ impl<F: Transport> Endpoint<F> {
     /// of a write.
     fn waits_without_bell(&self) -> bool {
         let policy = &self.engine.core.policy;
-        self.engine.tx.has_backlog() || policy.is_behind() || policy.waits_for_disk()
+        self.engine.tx.has_backlog() || policy.is_behind() || policy.waits_for_log_memory()
     }
 
     /// Sleeps until something comes. `false`: it is there already.

@@ -271,7 +271,7 @@ pub trait Policy: Sized {
     /// Whether a message waits for a disk, or for peers that read, before it can be logged. The end of a write does not wake this
     /// rank.
     #[inline(always)]
-    fn waits_for_disk(&self) -> bool {
+    fn waits_for_log_memory(&self) -> bool {
         false
     }
 

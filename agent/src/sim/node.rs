@@ -46,7 +46,7 @@ pub struct Host {
     pub cut_from: BTreeMap<usize, Cut>,
     /// Links that its ranks have reported.
     pub links_down: BTreeSet<(RankIncarnation, RankIncarnation)>,
-    /// Its ranks that got elsewhere what they waited for over such a link, and whether they have not polled since.
+    /// Its ranks that waited for a message over such a link and got it from another rank, and whether they have not polled since.
     pub computed: BTreeMap<RankIncarnation, bool>,
     /// It is gone: nothing is started on it.
     pub crashed: bool,

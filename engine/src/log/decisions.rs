@@ -213,7 +213,7 @@ impl<H: Host> Policy for Logging<H> {
         self.payload_log.prepare_in_advance(memory);
     }
 
-    fn waits_for_disk(&self) -> bool {
+    fn waits_for_log_memory(&self) -> bool {
         self.payload_log.waits()
     }
 

@@ -102,7 +102,7 @@ impl<H: Host> Policy for Option<Box<Logging<H>>> {
         fn check_repeatable(&self) { what: &'static str, remedy: &'static str } -> Result<(), Error>;
         fn waits(&mut self) { turns: u32 } -> bool;
         fn prepare(&self) { memory: &mut impl SendMemory };
-        fn waits_for_disk(&self) -> bool;
+        fn waits_for_log_memory(&self) -> bool;
         fn abandon_kept(&mut self) { memory: &mut impl SendMemory };
         fn waits_for_receivers(&self) -> bool;
         fn set(&self) { rank: Rank } -> Option<u32>;

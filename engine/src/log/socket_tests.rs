@@ -23,7 +23,7 @@ const MESSAGES: usize = 60;
 const AHEAD: usize = 5;
 /// One of 1500 bytes leaves whole, and, if fragments are short, has two of them in the log.
 const LENS: [usize; 6] = [8, 0, 300, 1500, 5000, 90_000];
-/// Bytes of a fragment: what is sent before it is logged is copied if it is short, and kept in its places in the log if not.
+/// Bytes of a fragment. Of a short one that is sent before it is logged the fabric has a copy, of a long one its places in the log.
 const SHORT: usize = 1 << 10;
 const LONG: usize = 80 << 10;
 /// Most leave before they are logged, in several fragments, and several of them are more than the socket takes: one that is killed

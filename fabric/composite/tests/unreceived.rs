@@ -28,7 +28,7 @@ const LENS: [usize; 4] = [0, 8, 100, 1000];
 /// An index, and the words of the heap.
 const MORE: usize = 56 + 32;
 
-/// What may be kept of messages that were received, and what their events take.
+/// The memory that received messages may leave, and that of their events.
 const LEFT: usize = 3 << 19;
 const EVENTS: usize = 1 << 19;
 

@@ -88,7 +88,7 @@ impl CopyStore {
         Ok(CopyStore { running, introduction, address: String::new(), heard: Heard::default() })
     }
 
-    /// Whether it has begun to listen, which it is told once.
+    /// Whether it has begun to listen since the last call.
     ///
     /// # Errors
     /// [`KeeperError`]: it has ended, or does not answer, or has not answered yet.

@@ -243,7 +243,7 @@ impl Running {
         self.heed(|channel| Ok(channel.send(packet, files)?))
     }
 
-    /// Adds what it has said by itself to `heard`. An answer is kept until it is taken.
+    /// Adds what it has said by itself to `heard`. An answer stays until it is taken.
     pub fn news(&mut self, heard: &mut Heard) -> Result<(), KeeperError> {
         let mut question = self.question.take();
         let read = self.heed(|channel| {

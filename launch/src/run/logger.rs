@@ -142,7 +142,7 @@ impl Logger {
         }
     }
 
-    /// Whether all of them serve all ranks. If not, goes on with that as far as it goes without waiting.
+    /// Whether all of them serve all ranks. If not, those that are missing are started, and none is waited for.
     pub fn serves(&mut self, guard: &Guard) -> Result<bool, Failure> {
         if self.is_starting {
             let before: Vec<Pid> = self.pids().collect();

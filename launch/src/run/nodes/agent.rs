@@ -140,7 +140,7 @@ impl Process {
         self.job.as_ref().is_some_and(Job::is_starting)
     }
 
-    /// Goes on with orders that have waited for an answer, if the lease holds.
+    /// Continues orders that have waited for an answer, if the lease has not ended.
     fn resume(&mut self) {
         self.dispatch(Event::Tick);
         let serves = matches!(self.state.state(), State::Serving | State::Ending);
